@@ -18,9 +18,12 @@ import (
 // spellings of one number (480, 480.0, 4.8e2) come out the same, and -0 is 0 (S4.2). Strings that are no UTF-8, other
 // types and trees deeper than 1000 levels (cyclic ones among them) are refused too, each with an *Error that points at the place.
 func Encode(v any) ([]byte, error) {
-	e := encoder{number: appendNumber, double: appendSafeDouble}
+	e := encoder{out: make([]byte, 0, usualBytes), number: appendNumber, double: appendSafeDouble}
 	return e.encode(v)
 }
+
+// usualBytes is room for the arguments of a usual tool call, so that their buffer never grows.
+const usualBytes = 256
 
 type encoder struct {
 	out    []byte
