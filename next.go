@@ -10,7 +10,7 @@ import (
 // [ErrNotAllowed] where the state does not allow the cause, and [ErrInvalid] for an incomplete one. On an error nothing
 // changes.
 func Next(op Operation, cause Cause, now time.Time) (Transition, error) {
-	m := move{t: Transition{From: op, To: op, At: now}, to: nil, now: now}
+	m := move{t: Transition{From: op, To: op, At: now}, now: now}
 	m.to = &m.t.To
 	m.t.Event = Event{Key: op.Key, Kind: cause.kind(), From: op.State, Actor: op.Owner}
 
@@ -82,9 +82,7 @@ func (m *move) recorded(c Recorded) error {
 		return nil
 	}
 	if !c.Claim {
-		if !op.Terms.Managed {
-			m.to.DueAt = m.to.expiresAt()
-		}
+		m.parkPending()
 		return nil
 	}
 	m.own(c.Owner)
@@ -96,7 +94,6 @@ func (m *move) recorded(c Recorded) error {
 // the resource has a duplicate alarm (S7.1) or that the operation is a twin (S3.8).
 func (t Transition) Hold(why Hold) Transition {
 	op := t.To
-	op.Terms.Managed = t.To.Terms.Managed
 	op.Owner, op.Token, op.Attempt, op.Spent = "", 0, 0, 0
 	op.Open, op.OpenedAt, op.StartedAt, op.DueAt = false, time.Time{}, time.Time{}, time.Time{}
 	m := move{t: Transition{To: op, At: t.At, Event: t.Event}, now: t.At}
@@ -222,10 +219,7 @@ func (m *move) attemptEnded(c AttemptEnded) error {
 		if !exposed {
 			if m.budgetLeft() {
 				m.release(StatePending, m.pause(end.RetryAfter), reason)
-				if !op.Terms.Managed {
-					// Nobody but the caller can run it again.
-					m.to.DueAt = op.expiresAt()
-				}
+				m.parkPending()
 				return nil
 			}
 			return m.failOrEvidence(end.Failure, ProofNotSent)
@@ -291,6 +285,7 @@ func (m *move) parked(c Parked) error {
 		return notAllowed(op, "waiting any longer for the caller")
 	}
 	m.release(StateUnknown, until.Sub(m.now), "waits for the caller, who holds the effect")
+	m.to.Parked = true
 	return nil
 }
 
@@ -311,6 +306,7 @@ func (m *move) expired() error {
 func (m *move) own(owner string) {
 	m.to.State = StateInProgress
 	m.to.Hold = HoldNone
+	m.to.Parked = false
 	m.to.Owner = owner
 	m.to.Token++
 	m.to.DueAt = m.now.Add(m.to.Terms.Lease())
@@ -384,6 +380,15 @@ func (m *move) pause(asked time.Duration) time.Duration {
 	return max(asked, m.to.Terms.backoff(m.to.Key, m.to.Spent))
 }
 
+// parkPending leaves a pending operation that nobody but its caller can run to the caller until it expires.
+func (m *move) parkPending() {
+	if m.to.Terms.Managed {
+		return
+	}
+	m.to.Parked = true
+	m.to.DueAt = m.to.expiresAt()
+}
+
 func (m *move) budgetLeft() bool {
 	return m.to.Spent < m.to.Terms.Attempts && m.now.Before(m.to.StartedAt.Add(m.to.Terms.Within))
 }
@@ -403,6 +408,7 @@ func (m *move) fail(f Failure, p Proof) {
 func (m *move) settle(s State, p Proof) {
 	m.release(s, 0, "")
 	m.to.Hold = HoldNone
+	m.to.Parked = false
 	m.to.Proof = p
 	m.to.SettledAt = m.now
 	m.to.Permission = nil

@@ -89,6 +89,8 @@ type Operation struct {
 	// DueAt is when the machine looks at the operation next: the end of the lease while in progress, the next try or
 	// look while pending or unknown. It is zero in review and when final.
 	DueAt time.Time
+	// Parked says that the operation waits for its caller, who alone can run it; DueAt is then when it stops waiting.
+	Parked bool
 
 	// Attempt is the number of the last attempt; Spent how many count against the budget.
 	Attempt int

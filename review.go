@@ -86,8 +86,6 @@ func (m *move) resolvedHold(c Resolved) error {
 	m.to.Hold = HoldNone
 	m.to.Reason = ""
 	m.to.DueAt = m.now
-	if !op.Terms.Managed {
-		m.to.DueAt = op.expiresAt()
-	}
+	m.parkPending()
 	return nil
 }
