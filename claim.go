@@ -212,6 +212,17 @@ func (g *Guard) Record(ctx context.Context, in Intent) (Outcome, error) {
 	return OutcomeOf(op, !created), err
 }
 
+// Preview computes the operation of an intent, with key, fingerprint, stamp and downstream key, and stores nothing.
+func (g *Guard) Preview(ctx context.Context, in Intent) (Operation, error) {
+	in, err := in.normalise()
+	if err != nil {
+		return Operation{}, err
+	}
+	op, hold, err := g.compose(ctx, in)
+	op.Hold = hold
+	return op, err
+}
+
 func (g *Guard) owned(ctx context.Context, key Key) (Operation, error) {
 	op, err := g.load(ctx, key)
 	if err != nil {
