@@ -1,0 +1,21 @@
+//go:build unix
+
+package fault
+
+import (
+	"os"
+	"syscall"
+	"time"
+)
+
+func crash() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	// The signal ends all threads; this one must not get any further until then.
+	select {}
+}
+
+func stop() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	// Another thread may take the signal, a moment after Kill returns; this one must not run on before that.
+	time.Sleep(20 * time.Millisecond)
+}
