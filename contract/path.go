@@ -1,0 +1,70 @@
+package contract
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Path points into a JSON document: names and array indexes with dots or brackets between them ("error.code",
+// "metadata[effectonce]", "data.0.id"). The empty path is the document.
+type Path string
+
+// Segments splits the path.
+func (p Path) Segments() []string {
+	if p == "" {
+		return nil
+	}
+	return strings.FieldsFunc(string(p), func(r rune) bool { return r == '.' || r == '[' || r == ']' })
+}
+
+// check returns what is wrong with the path, "" if nothing.
+func (p Path) check() string {
+	s := string(p)
+	if strings.Count(s, "[") != strings.Count(s, "]") || strings.Contains(s, "..") || strings.HasPrefix(s, ".") || strings.HasSuffix(s, ".") {
+		return fmt.Sprintf("%q is not a path", s)
+	}
+	return ""
+}
+
+// Find returns the value at the path in a decoded document, and whether there is one.
+func (p Path) Find(document any) (any, bool) {
+	v := document
+	for _, segment := range p.Segments() {
+		switch at := v.(type) {
+		case map[string]any:
+			next, ok := at[segment]
+			if !ok {
+				return nil, false
+			}
+			v = next
+		case []any:
+			i, err := strconv.Atoi(segment)
+			if err != nil || i < 0 || i >= len(at) {
+				return nil, false
+			}
+			v = at[i]
+		default:
+			return nil, false
+		}
+	}
+	return v, true
+}
+
+// Text returns the string, number or boolean at the path as text, and "" where there is none.
+func (p Path) Text(document any) string {
+	v, ok := p.Find(document)
+	if !ok {
+		return ""
+	}
+	switch v := v.(type) {
+	case string:
+		return v
+	case json.Number:
+		return v.String()
+	case bool:
+		return strconv.FormatBool(v)
+	}
+	return ""
+}

@@ -1,0 +1,38 @@
+package contract
+
+import (
+	"time"
+
+	"github.com/effectonce/effectonce"
+)
+
+// LagUnknown stands for a lag that nobody knows. It is longer than anything waits, so that no absence ever counts.
+const LagUnknown = 10 * 365 * 24 * time.Hour
+
+// Terms fills what the provider promises into terms that a policy has made: Keyed, Retention, Forever, KeyForm, LookUp, Lag,
+// Processing and Contract. What base says about these is overwritten, but for a longer Processing. Unknown fails closed (S14.5): without a
+// known retention the key justifies no resend, and without a known lag absence is never conclusive.
+func (o *Operation) Terms(base effectonce.Terms) effectonce.Terms {
+	t := base
+	t.Contract = o.Version
+	t.Keyed = o.Key.Known()
+	t.KeyForm = effectonce.KeyForm{}
+	t.Retention, t.Forever = 0, false
+	if t.Keyed {
+		t.KeyForm = o.Key.Form
+		if o.Retention.Known() {
+			t.Retention, t.Forever = o.Retention.AtLeast, o.Retention.Forever
+		}
+	}
+	t.LookUp, t.Lag = o.LookUp != nil, 0
+	if t.LookUp {
+		t.Lag = LagUnknown
+		if o.LookUp.Lag.Known() {
+			t.Lag = o.LookUp.Lag.AtMost
+		}
+	}
+	if o.Processing.Known() {
+		t.Processing = max(t.Processing, o.Processing.AtMost)
+	}
+	return t
+}
