@@ -149,7 +149,9 @@ func (g *Guard) installationSecret(ctx context.Context) ([]byte, error) {
 	if g.secret != nil {
 		return g.secret, nil
 	}
-	secret, err := g.store.Secret(ctx)
+	dctx, cancel := g.detached(ctx)
+	defer cancel()
+	secret, err := g.store.Secret(dctx)
 	if err == nil {
 		g.secret = secret
 	}
