@@ -48,7 +48,7 @@ type Ruled struct {
 }
 
 // Parked gives an operation back that this worker cannot execute or resend, because only the caller holds the effect
-// (S3.10): it waits for the caller until the window closes.
+// (S3.10): it waits for the caller until the window closes. A pending one (Token is then ignored) waits until it expires.
 type Parked struct{ Token int64 }
 
 // LateSuccess is a definite success from a worker that lost its lease (S5.8).

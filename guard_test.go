@@ -602,7 +602,9 @@ func TestTwins(t *testing.T) {
 func TestResultThatCannotBeKept(t *testing.T) {
 	t.Parallel()
 	g, _ := newGuard(t)
-	big := effectonce.Func(func(context.Context, effectonce.Call) (string, error) { return strings.Repeat("x", effectonce.ResultBytesMax), nil })
+	big := effectonce.Func(func(context.Context, effectonce.Call) (string, error) {
+		return strings.Repeat("x", effectonce.ResultBytesMax), nil
+	})
 	out, err := g.Do(t.Context(), ticket, big)
 	if err != nil || out.Operation.ResultOmitted != "too_large" || out.Operation.ResultDigest.IsZero() || out.Operation.Result != nil {
 		t.Error(out.Operation.ResultOmitted, err)

@@ -225,7 +225,10 @@ func (m *move) attemptEnded(c AttemptEnded) error {
 			return m.failOrEvidence(end.Failure, ProofNotSent)
 		}
 	case VerdictInFlight:
-		m.to.Spent--
+		if m.timeLeft() {
+			// Asking again spends no attempt, as long as there is total time: that bounds it.
+			m.to.Spent--
+		}
 		m.to.InFlightUntil = m.now.Add(m.pause(end.RetryAfter))
 	}
 	if m.settleByEvidence() {
@@ -273,6 +276,15 @@ func (m *move) ruled(c Ruled) error {
 }
 
 func (m *move) parked(c Parked) error {
+	if m.t.From.State == StatePending {
+		m.to.Parked = true
+		m.to.DueAt = m.now.Add(m.to.Terms.Within)
+		if end := m.to.expiresAt(); end.Before(m.to.DueAt) {
+			m.to.DueAt = end
+		}
+		m.to.Reason = "waits for its provider"
+		return nil
+	}
 	if err := m.owner(c.Token, "parking"); err != nil {
 		return err
 	}
@@ -389,9 +401,9 @@ func (m *move) parkPending() {
 	m.to.DueAt = m.to.expiresAt()
 }
 
-func (m *move) budgetLeft() bool {
-	return m.to.Spent < m.to.Terms.Attempts && m.now.Before(m.to.StartedAt.Add(m.to.Terms.Within))
-}
+func (m *move) timeLeft() bool { return m.now.Before(m.to.StartedAt.Add(m.to.Terms.Within)) }
+
+func (m *move) budgetLeft() bool { return m.to.Spent < m.to.Terms.Attempts && m.timeLeft() }
 
 func (m *move) succeed(p Proof, result []byte, reference, omitted string, end End) {
 	m.settle(StateSucceeded, p)

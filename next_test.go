@@ -193,7 +193,7 @@ func stale(op effectonce.Operation, cause effectonce.Cause) bool {
 	case effectonce.Ruled:
 		return c.Token != op.Token
 	case effectonce.Parked:
-		return c.Token != op.Token
+		return c.Token != op.Token && op.State != effectonce.StatePending
 	case effectonce.Resolved:
 		return c.Version != op.Version
 	}

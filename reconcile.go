@@ -17,7 +17,7 @@ type Situation struct {
 	AttemptsLeft     bool  // attempts left (S7.7)
 	OnlyReplay       bool  // the contract says that only a stored error would be replayed (S6.5)
 	SettleOver       bool  // nothing sent so far can still take effect (S5.11)
-	LookUp           bool  // a look-up exists
+	LookUp           bool  // a look-up exists whose absence is, or may still become, conclusive
 	Conclusive       bool  // an absence seen by this look-up is conclusive (S7.1)
 	ResendWhenAbsent bool  // the policy's recorded risk (S7.3 line 10)
 	NeverSent        bool  // provably nothing was ever sent
@@ -116,8 +116,8 @@ func Situate(op Operation, f Found, scope string, began, now time.Time) Situatio
 		AttemptsLeft:     op.Spent < t.Attempts,
 		OnlyReplay:       op.StoredError,
 		SettleOver:       !now.Before(settled),
-		LookUp:           t.LookUp,
-		Conclusive:       !began.Before(settled.Add(t.Lag)),
+		LookUp:           t.LookUp && (!t.LagUnknown || left),
+		Conclusive:       !t.LagUnknown && !began.Before(settled.Add(t.Lag)),
 		ResendWhenAbsent: t.ResendWhenAbsent,
 		NeverSent:        !op.MaybeSent() && op.FirstSentAt.IsZero(),
 	}
@@ -135,6 +135,8 @@ func Rule(op Operation, f Found, scope string, began, now time.Time) Ruling {
 		r.After = op.InFlightUntil.Sub(now)
 	case r.Line == 8 && !op.Terms.LookUp:
 		r.After = op.SettledBy().Sub(now)
+	case r.Line == 8 && op.Terms.LagUnknown:
+		r.After = pause
 	case r.Line == 8:
 		// Look again early, since the effect may appear; but not much before the moment at which absence counts.
 		r.After = min(pause, max(op.SettledBy().Add(op.Terms.Lag).Sub(now), time.Millisecond))

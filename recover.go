@@ -59,9 +59,11 @@ func (g *Guard) lookUp(ctx context.Context, op Operation, p Provider) Finding {
 	if !op.Terms.LookUp || p.Scope() != op.RequestScope {
 		return Finding{}
 	}
-	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), op.Terms.CallTimeout)
+	// It must leave time for a decision under the lease of the take-over.
+	within := min(op.Terms.CallTimeout, op.Terms.Lease()/2)
+	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
-	f := p.LookUp(cctx, op.call(op.Terms.CallTimeout))
+	f := p.LookUp(cctx, op.call(within))
 	end := End{Result: f.Result, Omitted: f.Omitted, Digest: f.Digest}.bounded()
 	f.Result, f.Omitted, f.Digest = end.Result, end.Omitted, end.Digest
 	switch f.Found {
@@ -83,8 +85,10 @@ func (g *Guard) Work(ctx context.Context, op Operation) (Operation, error) {
 	switch {
 	case op.State == StatePending && !op.AsOf.Before(op.expiresAt()):
 		op, err = g.apply(ctx, op, Expired{}, op.AsOf)
-	case op.State == StatePending && (p == nil || op.Hold != HoldNone):
+	case op.State == StatePending && op.Hold != HoldNone:
 		return op, nil
+	case op.State == StatePending && p == nil:
+		op, err = g.apply(ctx, op, Parked{}, op.AsOf)
 	case p == nil && (op.State == StateUnknown || op.LeaseOver(op.AsOf)):
 		op, err = g.park(ctx, op)
 	default:

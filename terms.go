@@ -67,6 +67,9 @@ type Terms struct {
 	// LookUp says that the provider can be asked what an operation did; Lag is how far that view may be behind (S7.1).
 	LookUp bool          `json:"look_up,omitempty"`
 	Lag    time.Duration `json:"lag,omitempty"`
+	// LagUnknown says that nobody published how far behind the view may be: it can find an effect, and its absence is never
+	// conclusive (S14.5).
+	LagUnknown bool `json:"lag_unknown,omitempty"`
 
 	// Attempts and Within bound sends and total time (S7.7); Backoff and BackoffMax pace them.
 	Attempts   int           `json:"attempts"`

@@ -23,7 +23,7 @@ func (g *Guard) Wait(ctx context.Context, key Key, d time.Duration) (Outcome, er
 	if err != nil {
 		return Outcome{}, err
 	}
-	return OutcomeOf(op, true), nil
+	return OutcomeOf(op, op.State.Final()), nil
 }
 
 // worthWaiting reports whether the operation can settle without a person.
