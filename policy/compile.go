@@ -392,7 +392,7 @@ func (c *compiler) contract(spec Spec) {
 	if !e.Keyed && (e.Retention > 0 || e.Forever) {
 		c.add("has a retention and is not keyed", "say keyed: true, or leave retention out", "contract", "retention")
 	}
-	if e.Lag > 0 && !e.LookUp {
+	if e.Lag != nil && !e.LookUp {
 		c.add("has a lag and no look-up", "say look_up: true, or leave lag out", "contract", "lag")
 	}
 	f := e.KeyForm

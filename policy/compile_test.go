@@ -51,7 +51,7 @@ func TestEveryProblemOfAPolicyIsNamed(t *testing.T) {
 		"heartbeat over the lease":    {Spec{Name: "t", Lease: Lease{Heartbeat: Duration(3600e9)}}, "lease.heartbeat: "},
 		"window below the call":       {Spec{Name: "t", Contract: &Effect{Keyed: true, Retention: Duration(1e9)}}, "contract.retention: the provider forgets the key"},
 		"retention without key":       {Spec{Name: "t", Contract: &Effect{Retention: Duration(3600e9)}}, "contract.retention: "},
-		"lag without look-up":         {Spec{Name: "t", Contract: &Effect{Lag: Duration(1e9)}}, "contract.lag: "},
+		"lag without look-up":         {Spec{Name: "t", Contract: &Effect{Lag: new(Duration)}}, "contract.lag: "},
 	}
 	for name, c := range cases {
 		tool, problems := Compile(c.spec)

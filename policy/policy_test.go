@@ -275,6 +275,13 @@ func TestTermsHaveWhatThePolicySays(t *testing.T) {
 	if terms.Twins != effectonce.TwinHold || terms.TwinsWithin != twinsWithinDefault || !terms.Approval || !terms.Keyed || !terms.Forever || terms.CallTimeout != 10e9 {
 		t.Errorf("terms %+v", terms)
 	}
+	// S14.5: a lag that nobody knows concludes nothing.
+	if terms := mustCompile(t, Spec{Name: "x", Contract: &Effect{LookUp: true}}).Terms(); !terms.LookUp || terms.Lag != lagUnknown {
+		t.Errorf("an unknown lag: %+v", terms)
+	}
+	if terms := mustCompile(t, Spec{Name: "x", Contract: &Effect{LookUp: true, Lag: new(Duration)}}).Terms(); terms.Lag != 0 {
+		t.Errorf("no lag: %+v", terms)
+	}
 	if terms := mustCompile(t, Spec{Name: "x"}).Terms(); terms.Class != effectonce.ClassNonIdempotent || terms.Twins != effectonce.TwinAllow {
 		t.Errorf("a policy that says nothing: %+v", terms)
 	}

@@ -126,9 +126,10 @@ type Effect struct {
 	Forever   bool     `json:"forever,omitempty"`
 	// KeyForm is the form in which it wants the key.
 	KeyForm effectonce.KeyForm `json:"key_form,omitzero"`
-	// LookUp says that the caller can find out what an operation did; Lag how far that view may be behind.
-	LookUp bool     `json:"look_up,omitempty"`
-	Lag    Duration `json:"lag,omitzero"`
+	// LookUp says that the caller can find out what an operation did; Lag how far that view may be behind. Where that is
+	// not known (nil), absence is never concluded.
+	LookUp bool      `json:"look_up,omitempty"`
+	Lag    *Duration `json:"lag,omitempty"`
 }
 
 // Retention says how long results are kept (S13.1). Identities are kept for ever (S13.2).
@@ -172,14 +173,21 @@ func ParseDuration(s string) (Duration, error) {
 	return Duration(total), nil
 }
 
+// Std returns the time.Duration.
+func (d Duration) Std() time.Duration { return time.Duration(d) }
+
 // String returns Go's form.
 func (d Duration) String() string { return time.Duration(d).String() }
 
 // MarshalText writes Go's form, which has one spelling per duration.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what ParseDuration reads.
+// UnmarshalText reads what ParseDuration reads, and "0s".
 func (d *Duration) UnmarshalText(text []byte) error {
+	if string(text) == "0s" {
+		*d = 0
+		return nil
+	}
 	parsed, err := ParseDuration(string(text))
 	*d = parsed
 	return err
