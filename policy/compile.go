@@ -93,6 +93,11 @@ func (c *compiler) add(detail, remedy string, path ...string) {
 	c.problems = append(c.problems, Problem{Path: path, Detail: detail, Remedy: remedy})
 }
 
+// saidOf reports whether a section has a problem already.
+func (c *compiler) saidOf(section string) bool {
+	return slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Path[0] == section })
+}
+
 func (c *compiler) addError(err error, path ...string) {
 	var e *canon.Error
 	if errors.As(err, &e) {
@@ -334,8 +339,8 @@ func (c *compiler) identities(spec Spec) {
 		if c.tool.arguments[name].kind != KindIdentity || used[name] {
 			continue
 		}
-		if spec.IntentID != "" && c.tool.intentID == nil {
-			continue // the template is broken, which is said already
+		if c.saidOf("intent_id") {
+			continue // the template is broken, and corrected it may name the argument
 		}
 		c.add("is identity and not in intent_id", "put {"+name+"} into intent_id, or make it material", "arguments", name, "kind")
 	}
@@ -421,27 +426,6 @@ func termPath(field string) []string {
 	default:
 		return []string{name}
 	}
-}
-
-// Reference checks a placeholder of a call template (body, path, header): it must name an argument that the policy names
-// and that may be sent. The error says what is wrong, with a remedy; "" means that it is right.
-func (t *Tool) Reference(name string) (detail, remedy string) {
-	ref, a := t.resolve(name)
-	switch {
-	case ref.meta != "":
-		return fmt.Sprintf("{%.80s} is call metadata, which is not sent", name), "use an argument"
-	case a == nil && t.dropped(name):
-		return fmt.Sprintf("{%.80s} is a key that the caller supplies, which is never sent", name), "leave it out: the contract puts the downstream key in its place"
-	case a == nil:
-		return fmt.Sprintf("{%.80s} is not an argument that the policy names%s", name, didYouMean(name, maps.Keys(t.arguments))), "declare it under arguments (kind: material)"
-	case a.kind == KindFree:
-		return fmt.Sprintf("{%s} is free text, which is never sent (S4.3)", name), "leave it out, or make the argument material"
-	case a.amount == nil && ref.part != "":
-		return fmt.Sprintf("{%s} asks for a part of %q, which is not an amount", name, ref.argument), "write {" + ref.argument + "}"
-	case a.amount != nil && ref.part != "" && !slices.Contains(amountParts, ref.part):
-		return fmt.Sprintf("{%s} is no part of an amount", name), "use one of " + strings.Join(amountParts, ", ")
-	}
-	return "", ""
 }
 
 // Spec returns the policy as it was written. The caller does not change it.

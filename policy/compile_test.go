@@ -75,17 +75,19 @@ func TestEveryProblemOfAPolicyIsNamed(t *testing.T) {
 
 func TestCallTemplatesMayOnlyNameWhatMayBeSent(t *testing.T) {
 	t.Parallel()
-	tool := mustCompile(t, refund())
-	for _, name := range []string{"order_id", "amount", "amount.minor", "amount.decimal", "amount.currency", "currency"} {
-		if detail, _ := tool.Reference(name); detail != "" {
+	spec := refund()
+	spec.Arguments["address"] = Argument{Kind: KindMaterial}
+	reference := References(spec)
+	for _, name := range []string{"order_id", "address.city", "address[0]", "amount", "amount.minor", "amount.decimal", "amount.currency", "currency"} {
+		if detail, _ := reference(name); detail != "" {
 			t.Errorf("{%s}: %s", name, detail)
 		}
 	}
 	for name, want := range map[string]string{
-		"reason": "free text", "amount.cents": "no part", "order_id.x": "not an amount", "amuont": "did you mean",
-		"meta.run": "not sent", "idempotency_key": "never sent",
+		"reason": "free text", "amount.cents": "no part", "order_id.x": "one value", "amuont": "did you mean",
+		"meta.run": "not sent", "idempotency_key": "never sent", "reason.x": "free text",
 	} {
-		if detail, remedy := tool.Reference(name); !strings.Contains(detail, want) || remedy == "" {
+		if detail, remedy := reference(name); !strings.Contains(detail, want) || remedy == "" {
 			t.Errorf("{%s}: %q, %q", name, detail, remedy)
 		}
 	}

@@ -276,10 +276,10 @@ func TestTermsHaveWhatThePolicySays(t *testing.T) {
 		t.Errorf("terms %+v", terms)
 	}
 	// S14.5: a lag that nobody knows concludes nothing.
-	if terms := mustCompile(t, Spec{Name: "x", Contract: &Effect{LookUp: true}}).Terms(); !terms.LookUp || terms.Lag != lagUnknown {
+	if terms := mustCompile(t, Spec{Name: "x", Contract: &Effect{LookUp: true}}).Terms(); !terms.LookUp || !terms.LagUnknown {
 		t.Errorf("an unknown lag: %+v", terms)
 	}
-	if terms := mustCompile(t, Spec{Name: "x", Contract: &Effect{LookUp: true, Lag: new(Duration)}}).Terms(); terms.Lag != 0 {
+	if terms := mustCompile(t, Spec{Name: "x", Contract: &Effect{LookUp: true, Lag: new(Duration)}}).Terms(); terms.Lag != 0 || terms.LagUnknown {
 		t.Errorf("no lag: %+v", terms)
 	}
 	if terms := mustCompile(t, Spec{Name: "x"}).Terms(); terms.Class != effectonce.ClassNonIdempotent || terms.Twins != effectonce.TwinAllow {

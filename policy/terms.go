@@ -9,9 +9,6 @@ import (
 // twinsWithinDefault is how long an operation is recent where the policy does not say (S3.8).
 const twinsWithinDefault = 24 * time.Hour
 
-// lagUnknown stands for a lag that nobody knows: longer than anything waits, so that no absence ever counts.
-const lagUnknown = DurationMax
-
 // Terms are the rules of an operation as far as the policy has them. What it does not say is zero: the contract or the
 // default fills it.
 func (t *Tool) Terms() effectonce.Terms {
@@ -39,9 +36,7 @@ func (t *Tool) Terms() effectonce.Terms {
 	}
 	if e := s.Contract; e != nil {
 		terms.Keyed, terms.Retention, terms.Forever, terms.KeyForm = e.Keyed, time.Duration(e.Retention), e.Forever, e.KeyForm
-		if e.LookUp {
-			terms.LookUp, terms.Lag = true, lagUnknown
-		}
+		terms.LookUp, terms.LagUnknown = e.LookUp, e.LookUp && e.Lag == nil
 		if e.Lag != nil {
 			terms.Lag = e.Lag.Std()
 		}

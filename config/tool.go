@@ -1,0 +1,307 @@
+package config
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/policy"
+	"github.com/effectonce/effectonce/provider"
+)
+
+// Tool is a tool of the file: its policy, and the provider that has its effect.
+type Tool struct {
+	// Policy reads its calls.
+	Policy *policy.Tool
+	// Provider has the effect; nil where the effect is the caller's own.
+	Provider effectonce.Provider
+	// ProviderName is the provider's name in the file, empty where there is none.
+	ProviderName string
+	// ResultRetention is how long a result must be kept at least; 0: for ever (S13.1).
+	ResultRetention time.Duration
+
+	config  *Config
+	terms   effectonce.Terms
+	adapter *provider.HTTP // Provider, as what it is; nil where there is none
+}
+
+// Terms are the rules of the tool's new operations, from policy and contract.
+func (t *Tool) Terms() effectonce.Terms { return t.terms }
+
+// Intent reads a call into an intent that the guard takes: policy reading, terms and, where there is a provider, the frozen
+// request with its scope (S3.10). The ID is empty where the policy has no template for it. Errors are those of
+// [policy.Tool.Read], and of the provider adapter where the call's template needs an argument that was not given.
+func (t *Tool) Intent(args json.RawMessage, meta policy.Meta) (effectonce.Intent, error) {
+	in, err := t.Policy.Intent(args, meta)
+	if err != nil {
+		return effectonce.Intent{}, err
+	}
+	in.Terms = t.terms
+	in.Under = t.under(args, maps.Clone(meta), in.Business)
+	if t.adapter == nil {
+		return in, nil
+	}
+	reading, err := t.Policy.Read(args, meta)
+	if err != nil {
+		return effectonce.Intent{}, err
+	}
+	if in.Request, err = t.adapter.Render(reading.Template); err != nil {
+		return effectonce.Intent{}, err
+	}
+	in.RequestScope = t.adapter.Scope()
+	return in, nil
+}
+
+// under reads the same call under another policy version (S3.11).
+func (t *Tool) under(args json.RawMessage, meta policy.Meta, business json.RawMessage) func(context.Context, string) (json.RawMessage, error) {
+	return func(ctx context.Context, version string) (json.RawMessage, error) {
+		if version == t.Policy.Version {
+			return business, nil
+		}
+		if t.config.Documents == nil {
+			return nil, &effectonce.Error{Code: effectonce.CodePolicyGone, Field: "policy", Detail: "the policy version of the first claim is not kept here", Remedy: "restore the configuration of that time"}
+		}
+		doc, err := t.config.Documents(ctx, version)
+		if errors.Is(err, effectonce.ErrNotFound) {
+			return nil, &effectonce.Error{Code: effectonce.CodePolicyGone, Field: "policy", Detail: "the store has no policy version " + version, Remedy: "restore the configuration of that time", Cause: err}
+		}
+		if err != nil {
+			return nil, err
+		}
+		old, err := policy.FromDocument(doc)
+		if err != nil {
+			return nil, err
+		}
+		r, err := old.Read(args, meta)
+		if err != nil {
+			return nil, err
+		}
+		return r.Business, nil
+	}
+}
+
+// tool checks a tool of the file and what it refers to.
+func (r *reading) tool(name string, form toolForm) {
+	path := []string{"tools", name}
+	spec := form.spec(name)
+	spec.Call = r.call(join(path, "call"))
+	if m := form.Retention.Identity; m.span > 0 {
+		r.on(join(path, "retention", "identity"), "identities are kept for ever: a repeat after "+m.span.String()+" would be a second effect (S13.2)", "write forever, or leave it out")
+	}
+	t := &Tool{config: r.config, ResultRetention: form.Retention.Result.Std(), ProviderName: form.Call.Provider}
+	compiled, problems := policy.Compile(spec)
+	wrong := wrongly{arguments: r.has(join(path, "arguments")...), intentID: r.has(join(path, "intent_id")...)}
+	for _, p := range problems {
+		r.policyProblem(path, p, wrong)
+	}
+	t.Policy = compiled
+
+	if form.Call.Provider == "" {
+		r.callersOwn(form, path)
+	} else if !r.managed(t, spec, form, path) {
+		return
+	}
+	if compiled == nil {
+		return
+	}
+	t.terms = compiled.Terms()
+	if t.adapter != nil {
+		t.terms.Managed = true
+		t.terms = t.adapter.Terms(t.terms)
+	}
+	r.terms(t, form, path)
+	r.config.Tools[name] = t
+}
+
+// wrongly says which sections could not be read as they stand, so that what the policy finds there may only follow from it.
+type wrongly struct{ arguments, intentID bool }
+
+// policyProblem reports what the policy says is wrong, unless it may only follow from something reported already.
+func (r *reading) policyProblem(path []string, p policy.Problem, wrong wrongly) {
+	at := join(path, p.Path...)
+	switch p.Path[0] {
+	case "intent_id", "resource", "twins":
+		if wrong.arguments {
+			return
+		}
+	case "arguments":
+		if wrong.intentID && strings.HasSuffix(p.Detail, "not in intent_id") {
+			return
+		}
+	case "name":
+		at = path
+	}
+	if !r.has(at...) {
+		r.on(at, p.Detail, p.Remedy)
+	}
+}
+
+// call is the call section as canonical JSON, which belongs to the policy's version.
+func (r *reading) call(path []string) json.RawMessage {
+	n := r.root
+	for _, name := range path {
+		n = n.get(name)
+	}
+	if n == nil || n.shape == shapeNull {
+		return nil
+	}
+	before := len(r.problems)
+	raw := r.raw(n, path)
+	r.problems = r.problems[:before] // decoding the form said it already, where it matters
+	return raw
+}
+
+func (f toolForm) spec(name string) policy.Spec {
+	s := policy.Spec{
+		Name: name, Class: effectonce.Class(f.Class), Scope: effectonce.Scope(f.Scope), IntentID: f.IntentID, Drop: f.Drop,
+		Resource: f.Resource, Timeout: f.Call.Timeout,
+		Lease:    policy.Lease(f.Lease),
+		Settle:   policy.Settle(f.Settle),
+		Retry:    policy.Retry(f.Retry),
+		Twins:    policy.Twins(f.Twins),
+		Approval: f.Approval, AcceptReview: f.AcceptReview, ResendWhenAbsent: f.ResendWhenAbsent, Expiry: f.Expiry,
+		Retention: policy.Retention{Result: f.Retention.Result},
+	}
+	if len(f.Arguments) > 0 {
+		s.Arguments = map[string]policy.Argument{}
+	}
+	for name, a := range f.Arguments {
+		s.Arguments[name] = policy.Argument{Kind: policy.Kind(a.Kind), Normalise: a.Normalise, Default: a.Default, Required: a.Required}
+	}
+	if e := f.Contract; e != nil {
+		s.Contract = &policy.Effect{
+			Keyed: e.Keyed, Retention: e.Retention.span, Forever: e.Retention.forever,
+			KeyForm: effectonce.KeyForm{Encoding: e.KeyForm.Encoding, LengthMax: e.KeyForm.LengthMax, Prefix: e.KeyForm.Prefix},
+			LookUp:  e.LookUp, Lag: e.Lag.span,
+		}
+	}
+	return s
+}
+
+// callersOwn refuses what only means something for a provider.
+func (r *reading) callersOwn(form toolForm, path []string) {
+	c := form.Call
+	given := map[string]bool{
+		"operation": c.Operation != "", "body": c.Body != nil, "query": c.Query != nil, "headers": c.Headers != nil, "method": c.Method != "",
+		"path": c.Path != "", "reference": c.Reference != "", "stamp": c.Stamp != nil, "look_up": c.LookUp != nil,
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if given[name] && !r.has(join(path, "call", "provider")...) {
+			r.on(join(path, "call", name), "says how to call a provider, and none is named", "name one in call.provider, or leave this out if the caller has the effect itself")
+		}
+	}
+}
+
+// managed finds the tool's provider and connects the tool to it. It reports whether it could.
+func (r *reading) managed(t *Tool, spec policy.Spec, form toolForm, path []string) bool {
+	if form.Contract != nil {
+		r.on(join(path, "contract"), "is for effects that the caller has itself, and this tool has a provider", "leave it out: the provider's contract says it")
+	}
+	sound := r.templates(spec, join(path, "call"))
+	s, ok := r.providers[form.Call.Provider]
+	if !ok {
+		r.noProvider(form.Call.Provider, join(path, "call", "provider"))
+		return false
+	}
+	if s.contract == nil || r.has("providers", s.name) {
+		return false
+	}
+	if _, err := s.contract.Resolve(form.Call.Operation, s.settings(form.Call)); err != nil {
+		r.callProblem(s, path, err)
+		return false
+	}
+	if !sound || r.has(join(path, "call")...) {
+		return false
+	}
+	adapter, err := s.connect(form.Call)
+	if err != nil {
+		r.callProblem(s, path, err)
+		return false
+	}
+	t.adapter, t.Provider = adapter, adapter
+	return true
+}
+
+func (r *reading) noProvider(name string, path []string) {
+	names := slices.Sorted(maps.Keys(r.providers))
+	remedy := "describe it under providers"
+	if near := policy.Nearest(name, slices.Values(names)); near != "" {
+		remedy = "did you mean " + near + "?"
+	} else if len(names) > 0 {
+		remedy += ", or use " + listed(names)
+	}
+	r.on(path, fmt.Sprintf("there is no provider %.80q", name), remedy)
+}
+
+// callProblem reports what the contract or the adapter refused, at the provider or at the call.
+func (r *reading) callProblem(s *source, path []string, err error) {
+	var e *effectonce.Error
+	if !errors.As(err, &e) {
+		r.on(join(path, "call"), err.Error(), "correct the call")
+		return
+	}
+	names := strings.FieldsFunc(e.Field, func(c rune) bool { return c == '.' || c == '[' || c == ']' })
+	at := join(path, append([]string{"call"}, names...)...)
+	if len(names) > 0 && slices.Contains(providerFields, names[0]) {
+		at = append([]string{"providers", s.name}, names...)
+	}
+	remedy := e.Remedy
+	if remedy == "" {
+		remedy = "correct it"
+	}
+	if !r.has(at...) {
+		r.on(at, e.Detail, remedy)
+	}
+}
+
+// terms checks the tool's terms as a whole.
+func (r *reading) terms(t *Tool, form toolForm, path []string) {
+	t.terms = t.terms.WithDefaults()
+	var e *effectonce.Error
+	if err := t.terms.Check(); errors.As(err, &e) {
+		at := join(path, "call", "timeout")
+		if e.Field == "terms.retention" && form.Call.Provider != "" && r.root.get("providers").get(form.Call.Provider).get("retention") != nil {
+			at = []string{"providers", form.Call.Provider, "retention"}
+		} else if e.Field == "terms.retention" && form.Contract != nil {
+			at = join(path, "contract", "retention")
+		}
+		if !r.has(at...) {
+			r.on(at, fmt.Sprintf("%s: the provider remembers for %s, a call takes up to %s and the settle time is %s", e.Detail, t.terms.Retention, t.terms.CallTimeout, t.terms.Settle()), e.Remedy)
+		}
+	}
+	if t.terms.ResendWhenAbsent && (!t.terms.LookUp || t.terms.LagUnknown) {
+		r.on(join(path, "resend_when_absent"), "absence is never known: there is no look-up, or nobody says how far it may be behind", "leave it out, or describe the look-up with its lag")
+	}
+	r.decidable(t, form, path)
+}
+
+// decidable refuses a tool whose ambiguous ends nobody could decide, unless the policy says that a person will (S11.2).
+func (r *reading) decidable(t *Tool, form toolForm, path []string) {
+	if t.terms.Class != effectonce.ClassNonIdempotent || form.AcceptReview || t.terms.LookUp || r.hasExactly(path...) {
+		return
+	}
+	window := t.terms.Forever || t.terms.Retention > 0
+	if t.terms.Keyed && window {
+		return
+	}
+	detail := "has neither a key nor a look-up, so each ambiguous end would stop for a person (S11.2)"
+	if t.terms.Keyed {
+		detail = "has a key that is remembered for a time nobody states, and no look-up, so each ambiguous end would stop for a person (S11.2)"
+	}
+	remedy := "say accept_review: true if a person will decide, "
+	switch {
+	case form.Call.Provider == "":
+		remedy += "or say under contract: what your own effect promises (keyed with retention, look_up)"
+	case t.terms.Keyed:
+		remedy += "or give the provider's retention"
+	default:
+		remedy += "or use a contract with a key or a look-up (http/keyed, http/lookup)"
+	}
+	r.on(path, detail, remedy)
+}
