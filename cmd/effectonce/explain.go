@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/api"
+	"github.com/effectonce/effectonce/config"
+	"github.com/effectonce/effectonce/store/memory"
+	"github.com/effectonce/effectonce/store/sqlite"
+)
+
+type explainCommand struct {
+	Tool      string            `arg:"" help:"The tool's name."`
+	Arguments string            `required:"" placeholder:"JSON" help:"The call's arguments: a JSON object, @file, or - for standard input."`
+	RunID     string            `name:"run" help:"The run that the call belongs to."`
+	Step      string            `help:"The step in the run."`
+	Context   map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"Call metadata for the policy's templates; can be repeated."`
+	IntentID  string            `name:"intent-id" help:"The intent id, for a tool whose policy does not build it."`
+	Config    string            `placeholder:"FILE" help:"The configuration; effectonce.yaml in the current directory if it exists."`
+	Store     string            `placeholder:"FILE" help:"The daemon's SQLite file, for the downstream key; else what the configuration says, else effectonce.db."`
+}
+
+// Help implements kong.HelpProvider.
+func (explainCommand) Help() string {
+	return `No daemon is needed. The downstream key depends on a secret of the installation, which is in its store; without a store
+everything else is shown.`
+}
+
+// explanation is the answer with --json: the API's, and what only matters here.
+type explanation struct {
+	api.Explanation
+	// WithoutStore says why there is no downstream key.
+	WithoutStore string           `json:"without_store,omitempty"`
+	Run          string           `json:"run,omitempty"`
+	Step         string           `json:"step,omitempty"`
+	Resource     string           `json:"resource,omitempty"`
+	RequestScope string           `json:"request_scope,omitempty"`
+	Terms        effectonce.Terms `json:"terms"`
+}
+
+// Run explains a call.
+func (e *explainCommand) Run(ctx context.Context, c *terminal) error {
+	args, err := e.arguments(c)
+	if err != nil {
+		return err
+	}
+	cfg, err := loadConfig(c, e.Config)
+	if err != nil {
+		return err
+	}
+	in, reading, err := e.intent(cfg, args)
+	if err != nil {
+		return err
+	}
+	op, without, err := e.preview(ctx, cfg, in)
+	if err != nil {
+		return err
+	}
+	x := explanation{
+		Explanation: api.Explanation{
+			Tool: op.Tool, Policy: reading.Policy, Class: string(op.Terms.Class), Scope: string(op.Scope), Template: reading.Template,
+			IntentID: op.IntentID, Key: op.Key.String(), Fingerprint: op.Fingerprint.String(), Business: op.Business,
+			Arguments: reading.Arguments, Managed: op.Terms.Managed,
+		},
+		WithoutStore: without, Run: op.Run, Step: op.Step, Resource: op.Resource, RequestScope: op.RequestScope, Terms: op.Terms,
+	}
+	if x.Arguments == nil {
+		x.Arguments = []api.Argument{}
+	}
+	if without == "" {
+		x.DownstreamKey, x.Stamp = op.DownstreamKey, op.Stamp
+	}
+	if c.json {
+		return c.show(x)
+	}
+	return x.print(c)
+}
+
+// argumentsBytesMax bounds what is read from a file or standard input.
+const argumentsBytesMax = 1 << 20
+
+func (e *explainCommand) arguments(c *terminal) (json.RawMessage, error) {
+	source, name := io.Reader(strings.NewReader(e.Arguments)), ""
+	switch {
+	case e.Arguments == "-":
+		source = c.in
+	case strings.HasPrefix(e.Arguments, "@"):
+		name = e.Arguments[1:]
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, invalid("arguments", "cannot be read: "+err.Error(), "name a file after @, or give the JSON itself")
+		}
+		defer f.Close()
+		source = f
+	}
+	b, err := io.ReadAll(io.LimitReader(source, argumentsBytesMax+1))
+	if err != nil {
+		return nil, invalid("arguments", "cannot be read: "+err.Error(), "name a readable file after @")
+	}
+	if len(b) > argumentsBytesMax {
+		return nil, &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "arguments", Detail: "are larger than 1 MiB", Remedy: "give less"}
+	}
+	return b, nil
+}
+
+// intent reads the call as the daemon would.
+func (e *explainCommand) intent(cfg *config.Config, args json.RawMessage) (effectonce.Intent, api.Reading, error) {
+	meta := map[string]string{}
+	for name, v := range e.Context {
+		meta[name] = v
+	}
+	if e.RunID != "" {
+		meta["run"] = e.RunID
+	}
+	if e.Step != "" {
+		meta["step"] = e.Step
+	}
+	var reading api.Reading
+	in := effectonce.Intent{Tool: e.Tool, Arguments: args}
+	known, configured := tools{cfg}.Tool(e.Tool)
+	if configured {
+		var err error
+		if in, err = known.Intent(args, meta); err == nil {
+			reading, err = known.Explain(args, meta)
+		}
+		if err != nil {
+			return in, reading, err
+		}
+	}
+	in.Run, in.Step = e.RunID, e.Step
+	switch {
+	case e.IntentID == "" && in.ID == "" && !configured:
+		return in, reading, &effectonce.Error{Code: effectonce.CodeUnknownTool, Field: "tool", Detail: fmt.Sprintf("%q is not configured", e.Tool),
+			Remedy: "name the configuration with --config, or give the intent id with --intent-id"}
+	case e.IntentID == "":
+	case in.ID != "":
+		return in, reading, invalid("intent-id", "is built by the tool's policy from the arguments", "leave it out")
+	default:
+		in.ID = e.IntentID
+	}
+	return in, reading, nil
+}
+
+// preview computes the operation with the installation's secret, or says why it is without.
+func (e *explainCommand) preview(ctx context.Context, cfg *config.Config, in effectonce.Intent) (op effectonce.Operation, without string, err error) {
+	path := firstOf(e.Store, cfg.Store)
+	var store effectonce.Store
+	if _, statErr := os.Stat(path); statErr != nil {
+		if e.Store != "" {
+			return op, "", invalid("store", "cannot be read: "+statErr.Error(), "name the daemon's SQLite file, or leave it out")
+		}
+		without = "there is no store at " + path + "; name the daemon's with --store"
+	} else if store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
+		if e.Store != "" {
+			return op, "", err
+		}
+		without = "the store cannot be used: " + problemOf(err).line()
+	}
+	if without != "" {
+		store = memory.Open(memory.Options{Secret: make([]byte, 32)})
+	}
+	defer store.Close()
+	op, err = effectonce.New(store, effectonce.Options{}).Preview(ctx, in)
+	return op, without, err
+}
+
+func (x explanation) print(c *terminal) error {
+	w := tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintf(w, "tool\t%s\t%s\n", x.Tool, x.Class)
+	why := "given by the caller"
+	if x.Template != "" {
+		why = "from the template " + x.Template
+	}
+	fmt.Fprintf(w, "intent id\t%s\t%s\n", printed(x.IntentID), why)
+	fmt.Fprintf(w, "key\t%s\t%s\n", x.Key, x.keyWhy())
+	fmt.Fprintf(w, "fingerprint\t%s\tSHA-256 of the business arguments below; a repeat with another one is refused\n", x.Fingerprint)
+	if x.WithoutStore != "" {
+		fmt.Fprintf(w, "downstream key\tnot known\t%s\n", x.WithoutStore)
+	} else {
+		fmt.Fprintf(w, "downstream key\t%s\twhat the provider gets as its idempotency key, the same in every attempt\n", x.DownstreamKey)
+		fmt.Fprintf(w, "stamp\t%s\twhat is put on the created resource\n", x.Stamp)
+	}
+	if x.Policy != "" {
+		fmt.Fprintf(w, "policy\t%s\tits version, which keeps applying to the operation\n", x.Policy)
+	}
+	if x.Resource != "" {
+		fmt.Fprintf(w, "resource\t%s\twhat it acts on\n", printed(x.Resource))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	c.say("\nbusiness arguments: %s", printed(string(x.Business)))
+	if len(x.Arguments) == 0 {
+		c.say("\nThe tool has no policy: every argument is material, so a repeat in other words is refused.")
+		return nil
+	}
+	c.say("")
+	w = tabwriter.NewWriter(c.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "argument\tkind\tgiven\tbecomes\twhy")
+	for _, a := range x.Arguments {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", printed(a.Name), a.Kind, short(string(a.Given), 40), short(string(a.Normalised), 60), a.Why)
+	}
+	return w.Flush()
+}
+
+func (x explanation) keyWhy() string {
+	what := "tenant, tool"
+	switch effectonce.Scope(x.Scope) {
+	case effectonce.ScopeRun:
+		what += ", run"
+	case effectonce.ScopeStep:
+		what += ", run, step"
+	}
+	return "SHA-256 over " + what + " and intent id (scope " + x.Scope + ")"
+}

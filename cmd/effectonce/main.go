@@ -1,0 +1,102 @@
+// Command effectonce runs the guard: a daemon with an HTTP API on an embedded store, the tools to look at and resolve its
+// operations, and a provider to test against. See docs/cli.md, or effectonce --help.
+//
+// The package wires what the other packages are; each command has a file of its own.
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	if hidden, code := runHidden(os.Args[1:]); hidden {
+		os.Exit(code)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the default comes back: a second one ends the process at once.
+	context.AfterFunc(ctx, stop)
+	os.Exit(run(ctx, os.Args[1:], &terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv}))
+}
+
+// terminal is where a command reads and writes.
+type terminal struct {
+	in  io.Reader
+	out io.Writer
+	err io.Writer
+	env func(string) (string, bool)
+	// json says that the command's answer is JSON on out.
+	json bool
+}
+
+// commands is the command line.
+type commands struct {
+	JSON bool `name:"json" help:"Answer in JSON on standard output; errors too, as problem documents."`
+
+	Serve   serveCommand   `cmd:"" help:"Run the daemon: the HTTP API and the workers, on an embedded store."`
+	Ops     opsCommand     `cmd:"" help:"Look at operations, and resolve those that wait for a person."`
+	Policy  policyCommand  `cmd:"" help:"Check the configuration."`
+	Explain explainCommand `cmd:"" help:"Show what a call would be: intent id, key, fingerprint, and why. Nothing is stored."`
+	Demo    demoCommand    `cmd:"" help:"See one refund paid twice, and then once: six scenarios, counted at the provider."`
+	Twin    twinCommand    `cmd:"" help:"Run a provider to test against."`
+	Probe   probeCommand   `cmd:"" help:"Try every crash window on a tool of your own, without the guard and with it."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// run carries out a command line and returns the exit code.
+func run(ctx context.Context, args []string, c *terminal) int {
+	var cli commands
+	exited := -1
+	parser, err := kong.New(&cli,
+		kong.Name("effectonce"),
+		kong.Description(description),
+		kong.Writers(c.out, c.err),
+		kong.Exit(func(code int) { exited = code }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.Bind(c),
+	)
+	if err != nil {
+		return c.fail(err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		// --help has answered.
+		return exited
+	}
+	c.json = cli.JSON || wantsJSON(args)
+	if err != nil {
+		return c.fail(usage(parsed, err))
+	}
+	if err := parsed.Run(); err != nil {
+		return c.fail(err)
+	}
+	return 0
+}
+
+// wantsJSON finds --json in a line that could not be parsed.
+func wantsJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "--json":
+			return true
+		case "--":
+			return false
+		}
+	}
+	return false
+}
+
+const description = `One intent, one effect: makes every authorised intent of an AI agent take effect once.
+
+Exit codes: 0 done; 1 a defect; 2 the input, configuration or command line is not valid; 3 the intent is refused;
+4 not found or not allowed; 5 a conflict: it changed meanwhile; 6 the operation failed or was abandoned; 7 not settled;
+8 the daemon or its store cannot be used; 9 demo or probe: the counts are not as they must be; 130 interrupted.`

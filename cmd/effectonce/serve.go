@@ -1,0 +1,217 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/api"
+	"github.com/effectonce/effectonce/config"
+	"github.com/effectonce/effectonce/store/sqlite"
+	"github.com/effectonce/effectonce/worker"
+)
+
+type serveCommand struct {
+	Config   string        `placeholder:"FILE" help:"The configuration; effectonce.yaml in the current directory if it exists. None is needed."`
+	Listen   string        `placeholder:"ADDRESS" help:"Where to listen, a loopback address; else what the configuration says, else 127.0.0.1:7171. Port 0 takes a free one."`
+	Store    string        `placeholder:"FILE" help:"The SQLite file; else what the configuration says, else effectonce.db in the current directory. It is made if it does not exist."`
+	Log      string        `enum:"text,json" default:"text" help:"How to log on standard error: text or json."`
+	Drain    time.Duration `default:"35s" help:"How long running attempts may still take after the first signal to stop."`
+	UntilEOF bool          `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
+}
+
+// Help implements kong.HelpProvider.
+func (serveCommand) Help() string {
+	return `Nothing needs to be configured: without a configuration, agents claim operations for tools in their own code. With tools and
+providers in effectonce.yaml, the daemon calls the providers itself.
+
+The first SIGINT or SIGTERM stops new operations and lets running attempts end; a second one ends the process at once.
+Whatever is cut off is found unresolved at the next start, and reconciled before anything is sent again.`
+}
+
+// Run serves until a signal comes.
+func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
+	log := newLogger(c, s.Log)
+	cfg, err := loadConfig(c, s.Config)
+	if err != nil {
+		return err
+	}
+	if s.UntilEOF {
+		var cancel context.CancelFunc
+		ctx, cancel = untilEOF(ctx, c.in)
+		defer cancel()
+	}
+	// Listen first: a second daemon that finds the port in use must leave nothing behind.
+	l, err := listenLoopback(ctx, firstOf(s.Listen, cfg.Listen))
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	path, err := filepath.Abs(firstOf(s.Store, cfg.Store))
+	if err != nil {
+		return fmt.Errorf("the store's path: %w", err)
+	}
+	store, err := sqlite.Open(ctx, path, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	d, err := newDaemon(ctx, cfg, store, log)
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
+	d.start(l)
+	if err := s.welcome(c, cfg, l.Addr(), path); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case err = <-d.failed:
+	}
+	return errors.Join(err, d.stop(s.Drain))
+}
+
+// welcome says where it serves and what to do next.
+func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr, path string) error {
+	url := "http://" + address.String()
+	names := []string{}
+	for name := range cfg.Tools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if c.json {
+		return c.ready(map[string]any{"url": url, "store": path, "config": cfg.File, "tools": names, "pid": os.Getpid()})
+	}
+	c.say("effectonce serves on %s", url)
+	c.say("  store:   %s", path)
+	if cfg.File == "" {
+		c.say("  config:  none (an %s in the current directory would be used)", configFile)
+	} else {
+		c.say("  config:  %s, tools: %s", cfg.File, firstOf(strings.Join(names, ", "), "none"))
+	}
+	c.say("  try:     curl -s %s/v1/claims -H 'Content-Type: application/json' \\\n             -d '{\"tool\": \"hello\", \"intent_id\": \"hello:1\", \"arguments\": {\"to\": \"world\"}}'", url)
+	c.say("  look:    effectonce ops ls%s    incident, live: effectonce demo    stop: Ctrl-C", serverFlag(url))
+	return nil
+}
+
+// serverFlag is how to name the daemon to the other commands, where that is needed.
+func serverFlag(url string) string {
+	if url == defaultServer {
+		return ""
+	}
+	return " --server " + url
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+func newLogger(c *terminal, form string) *slog.Logger {
+	if form == "json" {
+		return slog.New(slog.NewJSONHandler(c.err, nil))
+	}
+	return slog.New(slog.NewTextHandler(c.err, nil))
+}
+
+// daemon is the API and the workers on one guard.
+type daemon struct {
+	log     *slog.Logger
+	store   effectonce.Store
+	guard   *effectonce.Guard
+	server  *http.Server
+	workers *worker.Worker
+	// release ends what requests are waiting for; retire ends the workers' loop.
+	release, retire context.CancelFunc
+	resting         chan struct{}
+	// failed gets why serving ended, if it did by itself.
+	failed chan error
+}
+
+func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, log *slog.Logger) (*daemon, error) {
+	if err := cfg.Keep(ctx, store.PutDocument); err != nil {
+		return nil, err
+	}
+	cfg.Documents = documents(store)
+	known := tools{cfg}
+	guard := effectonce.New(store, effectonce.Options{Providers: known.providerOf, Logger: log})
+	handler := api.New(api.Options{Guard: guard, Store: store, Tools: known, Logger: log, Version: versionName()})
+	waiting, release := context.WithCancel(context.WithoutCancel(ctx))
+	return &daemon{
+		log: log, store: store, guard: guard, release: release,
+		workers: worker.New(guard, store, worker.Options{Logger: log}),
+		server: &http.Server{
+			Handler:           handler,
+			ReadHeaderTimeout: 10 * time.Second,
+			ReadTimeout:       30 * time.Second,
+			// No limit for the answer: how long it takes is bounded by the call's time-out and by ?wait=.
+			IdleTimeout:    2 * time.Minute,
+			MaxHeaderBytes: 64 << 10,
+			ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+			BaseContext:    func(net.Listener) context.Context { return waiting },
+		},
+		resting: make(chan struct{}), failed: make(chan error, 1),
+	}, nil
+}
+
+// start begins to serve and to work.
+func (d *daemon) start(l net.Listener) {
+	working, retire := context.WithCancel(context.Background())
+	d.retire = retire
+	go func() {
+		defer close(d.resting)
+		// Run returns nil.
+		_ = d.workers.Run(working)
+	}()
+	go func() {
+		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			d.failed <- fmt.Errorf("serving: %w", err)
+		}
+	}()
+}
+
+// stop takes no new operations, lets running attempts end for at most drain, and closes the store. What is cut off is left
+// recoverable: its lease runs out and it is reconciled.
+func (d *daemon) stop(drain time.Duration) error {
+	d.log.Info("stopping: no new operations are taken, running attempts may end; a second signal ends the process at once", "at_most", drain.String())
+	ctx, cancel := context.WithTimeoutCause(context.Background(), drain, errTooLong)
+	defer cancel()
+	d.retire()
+	var ending sync.WaitGroup
+	var drained, shut error
+	ending.Go(func() { drained = d.guard.Drain(ctx) })
+	// Whoever only waits for an outcome is answered now; a sent attempt does not depend on its caller.
+	d.release()
+	ending.Go(func() { shut = d.server.Shutdown(ctx) })
+	ending.Go(func() {
+		select {
+		case <-d.resting:
+		case <-ctx.Done():
+		}
+	})
+	ending.Wait()
+	if drained != nil {
+		d.log.Warn("attempts were still running and are left; they are reconciled after the next start", "after", drain.String())
+	}
+	if shut != nil {
+		d.server.Close()
+	}
+	err := d.store.Close()
+	if err == nil {
+		d.log.Info("stopped")
+	}
+	return err
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/effectonce/effectonce/fault/twin"
+)
+
+type twinCommand struct {
+	Kind     string `arg:"" enum:"stripe,lookup,none" help:"What the provider promises: stripe (remembers idempotency keys and can be looked up), lookup (can only be looked up), none (neither)."`
+	Listen   string `default:"127.0.0.1:7190" help:"Where to listen; a loopback address. Port 0 takes a free one."`
+	Fault    string `placeholder:"PLAN" help:"Faults, as in: refunds#1 after-effect drop; refunds#2 hold=2s."`
+	Ledger   string `type:"path" placeholder:"FILE" help:"Keep the ledger in this file, so that it survives a stop."`
+	Stamp    string `default:"effectonce" help:"The metadata field that the ledger shows as the stamp."`
+	UntilEOF bool   `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
+}
+
+// Help implements kong.HelpProvider.
+func (twinCommand) Help() string {
+	return `The twin plays a provider that refunds, in the manner of Stripe's API: POST /v1/refunds with a form and any key that
+begins with sk_. GET /_twin/ledger shows what really happened, POST /_twin/faults {"plan": "..."} sets faults,
+POST /_twin/clock {"advance": "25h"} moves its clock.`
+}
+
+// Run serves until it is told to stop.
+func (t *twinCommand) Run(ctx context.Context, c *terminal) error {
+	plan, err := twin.ParsePlan(t.Fault)
+	if err != nil {
+		return invalid("fault", err.Error(), "see effectonce twin --help")
+	}
+	rules := twin.StripeRules()
+	switch t.Kind {
+	case "lookup":
+		rules.Kind = twin.LookupOnly
+	case "none":
+		rules.Kind = twin.NoDedupe
+	}
+	l, err := listenLoopback(ctx, t.Listen)
+	if err != nil {
+		return err
+	}
+	server, err := twin.New(twin.Config{Rules: rules, Plan: plan, StampField: t.Stamp, LedgerFile: t.Ledger})
+	if err != nil {
+		l.Close()
+		return invalid("ledger", err.Error(), "name a file that can be written")
+	}
+	if t.UntilEOF {
+		var cancel context.CancelFunc
+		ctx, cancel = untilEOF(ctx, c.in)
+		defer cancel()
+	}
+	url := "http://" + l.Addr().String()
+	if c.json {
+		if err := c.ready(map[string]any{"url": url, "kind": t.Kind, "pid": os.Getpid()}); err != nil {
+			return err
+		}
+	} else {
+		c.say("A provider of kind %s listens on %s", t.Kind, url)
+		c.say("  refund:  curl -s %s/v1/refunds -u sk_test: -d payment_intent=pi_8812 -d amount=48000 -d currency=eur", url)
+		c.say("  ledger:  curl -s %s/_twin/ledger", url)
+		c.say("  stop:    Ctrl-C")
+	}
+	start := time.Now()
+	if err := server.Serve(ctx, l); err != nil {
+		return fmt.Errorf("after %s: %w", time.Since(start).Round(time.Second), err)
+	}
+	return nil
+}
