@@ -13,7 +13,7 @@ func DecodeBody(body []byte, beginning bool) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()
 	if beginning {
-		v, err := decodeBeginning(decoder, 0)
+		v, err := decodeBeginning(decoder, int64(len(body)), 0)
 		if cutShort(err) {
 			err = nil
 		}
@@ -34,13 +34,17 @@ func cutShort(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, 
 // depthMax bounds the recursion over a document that a stranger wrote.
 const depthMax = 200
 
-func decodeBeginning(decoder *json.Decoder, depth int) (any, error) {
+func decodeBeginning(decoder *json.Decoder, end int64, depth int) (any, error) {
 	if depth > depthMax {
 		return nil, errors.New("nested too deeply")
 	}
 	token, err := decoder.Token()
 	if err != nil {
 		return nil, err
+	}
+	if _, ok := token.(json.Number); ok && decoder.InputOffset() == end {
+		// More digits may have followed.
+		return nil, io.ErrUnexpectedEOF
 	}
 	switch token {
 	case json.Delim('{'):
@@ -50,7 +54,7 @@ func decodeBeginning(decoder *json.Decoder, depth int) (any, error) {
 			if err != nil {
 				return object, err
 			}
-			v, err := decodeBeginning(decoder, depth+1)
+			v, err := decodeBeginning(decoder, end, depth+1)
 			if v != nil {
 				object[name.(string)] = v
 			}
@@ -63,7 +67,7 @@ func decodeBeginning(decoder *json.Decoder, depth int) (any, error) {
 	case json.Delim('['):
 		list := []any{}
 		for decoder.More() {
-			v, err := decodeBeginning(decoder, depth+1)
+			v, err := decodeBeginning(decoder, end, depth+1)
 			if v != nil || err == nil {
 				list = append(list, v)
 			}
