@@ -1,0 +1,470 @@
+package provider
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/canon"
+	"github.com/effectonce/effectonce/contract"
+)
+
+// Render makes the frozen request of business arguments (S3.10): what every attempt sends, with gaps for downstream key and stamp and
+// without the credential. Equal arguments give equal bytes. Whatever the arguments or the templates put in the place of key
+// or stamp is overwritten (S3.9). The error is an [effectonce.Error] that names the argument or template.
+func (h *HTTP) Render(arguments json.RawMessage) ([]byte, error) {
+	document, err := canon.Decode(arguments, canon.DefaultLimits)
+	if err != nil {
+		return nil, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "arguments", Cause: err}
+	}
+	object, ok := document.(map[string]any)
+	if !ok {
+		return nil, invalid("arguments", "is not a JSON object", "give the arguments by name")
+	}
+	f := frozen{
+		V: frozenVersion, Contract: h.operation.Contract, Version: h.version, Operation: h.operation.Name, Scope: h.Scope(),
+		Method: h.operation.Method, Encoding: h.operation.Encoding,
+	}
+	if f.Path, err = h.path(object); err != nil {
+		return nil, err
+	}
+	body, err := h.bodyTree(object)
+	if err != nil {
+		return nil, err
+	}
+	if f.Query, err = h.queryParts(object); err != nil {
+		return nil, err
+	}
+	if f.Headers, err = h.headerParts(object, true); err != nil {
+		return nil, err
+	}
+	if f.Encoding == contract.EncodingForm {
+		f.Body, err = h.formBody(body)
+	} else {
+		f.Body, err = h.jsonBody(body)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if f.LookUp, err = h.frozenLookUp(object, body); err != nil {
+		return nil, err
+	}
+	b, err := f.encode()
+	if err != nil {
+		return nil, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "arguments", Cause: err}
+	}
+	if len(b) > requestBytesMax {
+		return nil, &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "arguments", Detail: "the request is larger than a mebibyte", Remedy: "send a reference to what is large"}
+	}
+	return b, nil
+}
+
+func (h *HTTP) path(arguments any) (string, error) {
+	var b strings.Builder
+	for _, p := range h.pathTemplate {
+		if p.name == "" {
+			b.WriteString(p.text)
+			continue
+		}
+		at := "path." + p.name
+		s, present, err := text(h.pathTemplates[p.name], arguments)
+		if err != nil {
+			return "", invalid(at, err.Error(), "give it")
+		}
+		// Dots would name another resource, and an empty segment the whole collection.
+		if !present || s == "" || s == "." || s == ".." || !printable(s) {
+			return "", invalid(at, "is empty or no part of a path", "give the id of the resource")
+		}
+		b.WriteString(url.PathEscape(s))
+	}
+	return b.String(), nil
+}
+
+// bodyTree is the body without key and stamp.
+func (h *HTTP) bodyTree(arguments map[string]any) (map[string]any, error) {
+	tree := any(arguments)
+	if h.body != nil {
+		filled, _, err := fill(h.body, arguments, "body")
+		if err != nil {
+			return nil, err
+		}
+		tree = filled
+	}
+	// The tree shares nothing with the arguments, so that places can be overwritten in it.
+	object, ok := clone(tree).(map[string]any)
+	if !ok {
+		return nil, invalid("body", "is not an object", "write fields")
+	}
+	return object, nil
+}
+
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for name, child := range v {
+			c[name] = clone(child)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, child := range v {
+			c[i] = clone(child)
+		}
+		return c
+	}
+	return v
+}
+
+// gaps are the places in the body or query that Effectonce fills.
+func (h *HTTP) gaps(place contract.Place) map[insert]contract.Path {
+	gaps := map[insert]contract.Path{}
+	if h.operation.Key.Place == place {
+		gaps[insertKey] = contract.Path(h.operation.Key.Name)
+	}
+	if h.operation.Stamp.Place == place {
+		gaps[insertStamp] = h.operation.Stamp.Field
+	}
+	return gaps
+}
+
+// put sets the value at a path and removes what is there, also under a name that differs only by case, since some servers
+// read names without it.
+func put(tree map[string]any, path contract.Path, v any) error {
+	segments := path.Segments()
+	for _, segment := range segments[:len(segments)-1] {
+		next, ok := tree[segment]
+		if !ok || next == nil {
+			next = map[string]any{}
+			tree[segment] = next
+		}
+		object, ok := next.(map[string]any)
+		if !ok {
+			return invalid("body."+segment, "must be an object, since "+string(path)+" is set in it", "leave it out")
+		}
+		tree = object
+	}
+	last := segments[len(segments)-1]
+	for name := range tree {
+		if strings.EqualFold(name, last) {
+			delete(tree, name)
+		}
+	}
+	tree[last] = v
+	return nil
+}
+
+// jsonBody writes the canonical JSON and cuts it at the gaps. The marks are chosen so that no argument can contain one.
+func (h *HTTP) jsonBody(tree map[string]any) (parts, error) {
+	tree = clone(tree).(map[string]any)
+	gaps := h.gaps(contract.PlaceBody)
+	for _, path := range gaps {
+		if err := put(tree, path, ""); err != nil {
+			return nil, err
+		}
+	}
+	text, err := canon.Encode(tree)
+	if err != nil {
+		return nil, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "body", Cause: err}
+	}
+	mark := ""
+	for n := 0; mark == "" || strings.Contains(string(text), mark); n++ {
+		mark = "effectonce-gap-" + strconv.Itoa(n) + "-"
+	}
+	for which, path := range gaps {
+		if err := put(tree, path, mark+string(which)); err != nil {
+			return nil, err
+		}
+	}
+	if text, err = canon.Encode(tree); err != nil {
+		return nil, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "body", Cause: err}
+	}
+	var p parts
+	stretches := strings.Split(string(text), mark)
+	for i, s := range stretches {
+		if i > 0 {
+			for _, which := range []insert{insertKey, insertStamp} {
+				if rest, ok := strings.CutPrefix(s, string(which)+`"`); ok {
+					p, s = append(p, part{Insert: which}), `"`+rest
+					break
+				}
+			}
+		}
+		p = append(p, part{Text: s})
+	}
+	return p, nil
+}
+
+// formBody writes the fields sorted by name, nested names in brackets.
+func (h *HTTP) formBody(tree map[string]any) (parts, error) {
+	tree = clone(tree).(map[string]any)
+	type gap struct{ which insert }
+	for which, path := range h.gaps(contract.PlaceBody) {
+		if err := put(tree, path, gap{which}); err != nil {
+			return nil, err
+		}
+	}
+	type field struct {
+		name  string
+		value parts
+	}
+	var fields []field
+	var walk func(name string, v any) error
+	walk = func(name string, v any) error {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			for child, value := range v {
+				if child == "" || strings.ContainsAny(child, "[]") {
+					return invalid("body."+name, fmt.Sprintf("%q is not a field name in a form", child), "use names without brackets")
+				}
+				full := child
+				if name != "" {
+					full = name + "[" + child + "]"
+				}
+				if err := walk(full, value); err != nil {
+					return err
+				}
+			}
+		case []any:
+			for i, value := range v {
+				if err := walk(name+"["+strconv.Itoa(i)+"]", value); err != nil {
+					return err
+				}
+			}
+		case gap:
+			fields = append(fields, field{name, parts{{Insert: v.which}}})
+		default:
+			s, err := spell(v)
+			if err != nil {
+				return invalid("body."+name, err.Error(), "use text, numbers or booleans")
+			}
+			fields = append(fields, field{name, parts{{Text: url.QueryEscape(s)}}})
+		}
+		return nil
+	}
+	if err := walk("", tree); err != nil {
+		return nil, err
+	}
+	slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+	var p parts
+	for i, f := range fields {
+		start := url.QueryEscape(f.name) + "="
+		if i > 0 {
+			start = "&" + start
+		}
+		p = append(append(p, part{Text: start}), f.value...)
+	}
+	return merged(p), nil
+}
+
+// merged joins neighbouring text.
+func merged(p parts) parts {
+	var m parts
+	for _, one := range p {
+		if n := len(m); n > 0 && one.Insert == "" && m[n-1].Insert == "" {
+			m[n-1].Text += one.Text
+			continue
+		}
+		m = append(m, one)
+	}
+	return m
+}
+
+// nested turns the bracketed names of a form's template into maps, so that a place has one spelling.
+func nested(tree any, at string) (any, error) {
+	object, ok := tree.(map[string]any)
+	if !ok {
+		return tree, nil
+	}
+	out := map[string]any{}
+	names := make([]string, 0, len(object))
+	for name := range object {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		child, err := nested(object[name], at+"."+name)
+		if err != nil {
+			return nil, err
+		}
+		segments := []string{name}
+		if strings.ContainsAny(name, "[]") {
+			segments = contract.Path(name).Segments()
+		}
+		if len(segments) == 0 {
+			return nil, invalid(at+"."+name, "is not a field name", "write name or name[part]")
+		}
+		into := out
+		for _, segment := range segments[:len(segments)-1] {
+			next, ok := into[segment].(map[string]any)
+			if !ok {
+				if _, taken := into[segment]; taken {
+					return nil, invalid(at+"."+name, "is given twice", "write each field once")
+				}
+				next = map[string]any{}
+				into[segment] = next
+			}
+			into = next
+		}
+		last := segments[len(segments)-1]
+		if _, taken := into[last]; taken {
+			return nil, invalid(at+"."+name, "is given twice", "write each field once")
+		}
+		into[last] = child
+	}
+	return out, nil
+}
+
+func (h *HTTP) queryParts(arguments any) (parts, error) {
+	gaps := h.gaps(contract.PlaceQuery)
+	var p parts
+	add := func(name string, value part) {
+		start := url.QueryEscape(name) + "="
+		if len(p) > 0 {
+			start = "&" + start
+		}
+		p = append(p, part{Text: start}, value)
+	}
+	names := make([]string, 0, len(h.query))
+	for name := range h.query {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		taken := false
+		for _, path := range gaps {
+			taken = taken || strings.EqualFold(name, string(path))
+		}
+		if taken {
+			continue
+		}
+		pieces, err := parsePieces(h.query[name])
+		if err != nil {
+			return nil, invalid("query."+name, err.Error(), "write {argument}")
+		}
+		s, present, err := text(pieces, arguments)
+		if err != nil {
+			return nil, invalid("query."+name, err.Error(), "give it, or mark it as optional: {name?}")
+		}
+		if present {
+			add(name, part{Text: url.QueryEscape(s)})
+		}
+	}
+	for _, which := range []insert{insertKey, insertStamp} {
+		if path, ok := gaps[which]; ok {
+			add(string(path), part{Insert: which})
+		}
+	}
+	return merged(p), nil
+}
+
+// headerParts lists the headers sorted by name; for the call itself also those of body, key and stamp.
+func (h *HTTP) headerParts(arguments any, call bool) ([]frozenHeader, error) {
+	var headers []frozenHeader
+	for name, template := range h.headers {
+		pieces, err := parsePieces(template)
+		if err != nil {
+			return nil, invalid("headers."+name, err.Error(), "write {argument}")
+		}
+		s, present, err := text(pieces, arguments)
+		if err != nil {
+			return nil, invalid("headers."+name, err.Error(), "give it, or mark it as optional: {name?}")
+		}
+		if !printable(s) {
+			return nil, invalid("headers."+name, "would hold a control character", "give printable text")
+		}
+		if present {
+			headers = append(headers, frozenHeader{name, plain(s)})
+		}
+	}
+	for name, value := range h.fixed {
+		headers = append(headers, frozenHeader{name, plain(value)})
+	}
+	if call {
+		kind := "application/json"
+		if h.operation.Encoding == contract.EncodingForm {
+			kind = "application/x-www-form-urlencoded"
+		}
+		headers = append(headers, frozenHeader{"Content-Type", plain(kind)})
+		for which, path := range h.gaps(contract.PlaceHeader) {
+			headers = append(headers, frozenHeader{string(path), parts{{Insert: which}}})
+		}
+	}
+	slices.SortFunc(headers, func(a, b frozenHeader) int { return strings.Compare(a.Name, b.Name) })
+	return headers, nil
+}
+
+// frozenLookUp renders the look-up from the rendered request: {body.payment_intent}, {argument.order_id}.
+func (h *HTTP) frozenLookUp(arguments, body map[string]any) (*frozenLookUp, error) {
+	l := h.operation.LookUp
+	if l == nil {
+		return nil, nil
+	}
+	f := &frozenLookUp{Items: l.Items, Stamp: l.Stamp, Reference: l.Reference, Paging: l.Paging, Conclusive: l.Lag.Known()}
+	known := map[string]any{"body": body, "argument": arguments}
+	var err error
+	var present bool
+	if f.Path, present, err = lookUpParts(l.Path, known, asIs, url.PathEscape); err != nil || !present {
+		return nil, invalid("look_up.path", reason(err), "use {body.name} or {argument.name}")
+	}
+	names := make([]string, 0, len(l.Query))
+	for name := range l.Query {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		value, present, err := lookUpParts(l.Query[name], known, url.QueryEscape, url.QueryEscape)
+		if err != nil {
+			return nil, invalid("look_up.query."+name, reason(err), "use {body.name} or {argument.name}, with ? where it may be absent")
+		}
+		if !present {
+			continue
+		}
+		start := url.QueryEscape(name) + "="
+		if len(f.Query) > 0 {
+			start = "&" + start
+		}
+		f.Query = append(append(f.Query, part{Text: start}), value...)
+	}
+	f.Query = merged(f.Query)
+	if f.Headers, err = h.headerParts(arguments, false); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+func reason(err error) string {
+	if err == nil {
+		return "is empty"
+	}
+	return err.Error()
+}
+
+// lookUpParts fills a look-up's template; literal escapes its own text, escape the values.
+func lookUpParts(template string, known any, literal, escape func(string) string) (p parts, present bool, err error) {
+	pieces, err := parsePieces(template)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, one := range pieces {
+		switch insert(one.name) {
+		case "":
+			p = append(p, part{Text: literal(one.text)})
+			continue
+		case insertKey, insertStamp, insertReference:
+			p = append(p, part{Insert: insert(one.name)})
+			continue
+		}
+		s, present, err := text([]piece{one}, known)
+		if err != nil || !present {
+			return nil, false, err
+		}
+		p = append(p, part{Text: escape(s)})
+	}
+	return merged(p), true, nil
+}
