@@ -1,0 +1,413 @@
+package s16_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/fault/twin"
+	"github.com/effectonce/effectonce/store/sqlite"
+)
+
+// patience is how long a test waits for something that has to happen.
+const patience = 30 * time.Second
+
+// world is one test's file, clock, twin and processes.
+type world struct {
+	t     *testing.T
+	kind  kind
+	db    string
+	clock string
+	url   string
+	twin  twin.Control
+	store *sqlite.Store
+
+	offset time.Duration
+	seq    int
+	mu     sync.Mutex
+	alive  map[string]bool
+}
+
+// newWorld starts a twin that plays the kind's provider, with the fault plan.
+func newWorld(t *testing.T, k kind, faults string) *world {
+	t.Helper()
+	return newWorldWith(t, k, k.rules(), faults)
+}
+
+func newWorldWith(t *testing.T, k kind, rules twin.Rules, faults string) *world {
+	t.Helper()
+	dir := t.TempDir()
+	w := &world{t: t, kind: k, db: filepath.Join(dir, "effectonce.db"), clock: filepath.Join(dir, "clock"), alive: map[string]bool{}}
+	w.writeClock()
+	p := w.start(spec{Role: roleTwin, Rules: rules, Faults: faults})
+	w.url = p.ready()
+	w.twin = twin.Control{BaseURL: w.url}
+	store, err := sqlite.Open(t.Context(), w.db, sqlite.Options{Now: movedClock{file: w.clock}.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.store = store
+	t.Cleanup(func() { _ = store.Close() })
+	return w
+}
+
+func (w *world) writeClock() {
+	w.t.Helper()
+	next := w.clock + ".next"
+	if err := os.WriteFile(next, []byte(strconv.FormatInt(int64(w.offset), 10)), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.Rename(next, w.clock); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// advance moves everybody's clock: the store's, the workers' and the twin's.
+func (w *world) advance(d time.Duration) {
+	w.t.Helper()
+	if err := w.twin.Advance(w.t.Context(), d); err != nil {
+		w.t.Fatal(err)
+	}
+	w.offset += d
+	w.writeClock()
+}
+
+// process is a running child.
+type process struct {
+	w       *world
+	owner   string
+	command *exec.Cmd
+	stdin   io.Closer
+	lines   chan string
+	seen    []string
+	ended   bool
+	err     error
+}
+
+func (w *world) start(s spec) *process {
+	w.t.Helper()
+	w.mu.Lock()
+	w.seq++
+	s.Owner = fmt.Sprintf("%s-%d", s.Role, w.seq)
+	w.alive[s.Owner] = true
+	w.mu.Unlock()
+	s.DB, s.Clock, s.Twin, s.Kind = w.db, w.clock, w.url, w.kind
+	text, err := json.Marshal(s)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p := &process{w: w, owner: s.Owner, command: exec.Command(os.Args[0]), lines: make(chan string, 1000)}
+	p.command.Env = append(os.Environ(), childVariable+"="+string(text))
+	p.command.Stderr = os.Stderr
+	out, err := p.command.StdoutPipe()
+	if err == nil {
+		p.stdin, err = p.command.StdinPipe()
+	}
+	if err == nil {
+		err = p.command.Start()
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.lines)
+		scanner := bufio.NewScanner(out)
+		scanner.Buffer(nil, 4<<20)
+		for scanner.Scan() {
+			p.lines <- scanner.Text()
+		}
+	}()
+	w.t.Cleanup(p.kill)
+	return p
+}
+
+// kill ends the process by SIGKILL, whatever state it is in.
+func (p *process) kill() {
+	if p.ended {
+		return
+	}
+	_ = p.command.Process.Kill()
+	p.reap()
+}
+
+func (p *process) reap() {
+	for range p.lines {
+	}
+	p.err = p.command.Wait()
+	p.ended = true
+	p.w.mu.Lock()
+	delete(p.w.alive, p.owner)
+	p.w.mu.Unlock()
+}
+
+// ready waits for the line that says so, and returns the rest of it.
+func (p *process) ready() string {
+	p.w.t.Helper()
+	return p.expect(readyLine)
+}
+
+// struck waits until the plan's step is announced.
+func (p *process) struck(step string) {
+	p.w.t.Helper()
+	p.expect(struckLine + step)
+}
+
+func (p *process) expect(prefix string) string {
+	p.w.t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for {
+		select {
+		case line, ok := <-p.lines:
+			if !ok {
+				p.w.t.Fatalf("%s ended without saying %q; it said %q", p.owner, prefix, p.seen)
+			}
+			p.seen = append(p.seen, line)
+			if rest, found := strings.CutPrefix(line, prefix); found {
+				return rest
+			}
+		case <-limit.C:
+			p.w.t.Fatalf("%s does not say %q; it said %q", p.owner, prefix, p.seen)
+		}
+	}
+}
+
+// dead waits until the process has been killed by its plan, and fails if it ended in any other way.
+func (p *process) dead() {
+	p.w.t.Helper()
+	p.end()
+	status, ok := p.command.ProcessState.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() || status.Signal() != syscall.SIGKILL {
+		p.w.t.Fatalf("%s was to be killed at its crash point, but ended with %v; it said %q", p.owner, p.command.ProcessState, p.seen)
+	}
+}
+
+// end waits until the process is gone.
+func (p *process) end() {
+	p.w.t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for open := true; open; {
+		var line string
+		select {
+		case line, open = <-p.lines:
+			if open {
+				p.seen = append(p.seen, line)
+			}
+		case <-limit.C:
+			p.w.t.Fatalf("%s does not end; it said %q", p.owner, p.seen)
+		}
+	}
+	p.reap()
+}
+
+// answers waits for an agent's end and returns what it was told.
+func (p *process) answers() []answer {
+	p.w.t.Helper()
+	p.end()
+	if p.err != nil {
+		p.w.t.Fatalf("%s: %v; it said %q", p.owner, p.err, p.seen)
+	}
+	var all []answer
+	for _, line := range p.seen {
+		if !strings.HasPrefix(line, "{") {
+			continue
+		}
+		var a answer
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			p.w.t.Fatalf("%s: %q: %v", p.owner, line, err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.w.t.Helper()
+	if err := p.command.Process.Signal(s); err != nil {
+		p.w.t.Fatal(err)
+	}
+}
+
+// agent starts a process that asks.
+func (w *world) agent(plan string, asks ...ask) *process {
+	w.t.Helper()
+	return w.start(spec{Role: roleAgent, Plan: plan, Asks: asks})
+}
+
+// ask asks once, in a process of its own without faults, and returns the answer.
+func (w *world) ask(a ask) answer {
+	w.t.Helper()
+	all := w.agent("", a).answers()
+	if len(all) != 1 {
+		w.t.Fatalf("%d answers to one ask", len(all))
+	}
+	return all[0]
+}
+
+// naive starts a process that sends without a guard.
+func (w *world) naive(plan string) *process {
+	w.t.Helper()
+	return w.start(spec{Role: roleNaive, Plan: plan})
+}
+
+// worker starts a background worker.
+func (w *world) worker(plan string) *process {
+	w.t.Helper()
+	p := w.start(spec{Role: roleWorker, Plan: plan})
+	p.ready()
+	return p
+}
+
+// ledger reads what happened at the provider.
+func (w *world) ledger() twin.Ledger {
+	w.t.Helper()
+	ledger, err := w.twin.Ledger(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return ledger
+}
+
+// sends counts the requests for an effect that arrived at the provider.
+func (w *world) sends() int {
+	w.t.Helper()
+	log, err := w.twin.Requests(w.t.Context())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	n := 0
+	for _, r := range log.Requests {
+		if r.Target == twin.TargetRefunds && !r.Copy {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) wantEffects(n int) {
+	w.t.Helper()
+	if ledger := w.ledger(); ledger.Count != n {
+		w.t.Errorf("%d effects at the provider, want %d: %+v", ledger.Count, n, ledger.Effects)
+	}
+}
+
+// operations lists what is stored, oldest first.
+func (w *world) operations() []effectonce.Operation {
+	w.t.Helper()
+	page, err := w.store.List(w.t.Context(), effectonce.Filter{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ops := page.Operations
+	for i, j := 0, len(ops)-1; i < j; i, j = i+1, j-1 {
+		ops[i], ops[j] = ops[j], ops[i]
+	}
+	return ops
+}
+
+// one returns the only operation, and fails if there is none or there are several.
+func (w *world) one() effectonce.Operation {
+	w.t.Helper()
+	ops := w.operations()
+	if len(ops) != 1 {
+		w.t.Fatalf("%d operations stored, want one", len(ops))
+	}
+	op, err := w.store.Load(w.t.Context(), ops[0].Key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return op
+}
+
+// events are the kinds of the operation's audit events in order, with what was found or said.
+func (w *world) events(key effectonce.Key) []effectonce.Event {
+	w.t.Helper()
+	events, err := w.store.Events(w.t.Context(), key)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return events
+}
+
+// until polls for what has to become true.
+func (w *world) until(what string, ok func() bool) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			w.t.Fatalf("it never happened: %s", what)
+		}
+	}
+}
+
+// settled lets time pass until every operation is final or in review. While a living process owns an operation its clock is
+// left alone; otherwise it moves to the moment at which the next step is due.
+func (w *world) settled() {
+	w.t.Helper()
+	w.until("all operations settle", func() bool {
+		open := false
+		for _, listed := range w.operations() {
+			op, err := w.store.Load(w.t.Context(), listed.Key)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			if op.State.Final() || op.State == effectonce.StateReview || op.Hold != effectonce.HoldNone {
+				continue
+			}
+			open = true
+			if wait := op.DueAt.Sub(op.AsOf); wait > 0 && !w.owned(op) {
+				w.advance(wait + time.Millisecond)
+			}
+		}
+		return !open
+	})
+}
+
+func (w *world) owned(op effectonce.Operation) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return op.State == effectonce.StateInProgress && w.alive[op.Owner]
+}
+
+// wantOne checks how the only operation stands.
+func (w *world) wantOne(state effectonce.State) effectonce.Operation {
+	w.t.Helper()
+	op := w.one()
+	if op.State != state {
+		w.t.Errorf("the operation is %s (%s), want %s: %+v", op.State, op.Reason, state, w.events(op.Key))
+	}
+	w.wantOneEventPerTransition(op)
+	return op
+}
+
+// wantOneEventPerTransition checks that the audit is whole (S5.1 I7).
+func (w *world) wantOneEventPerTransition(op effectonce.Operation) {
+	w.t.Helper()
+	events := w.events(op.Key)
+	if int64(len(events)) != op.Version {
+		w.t.Errorf("%d events for version %d", len(events), op.Version)
+	}
+	for i, e := range events {
+		if e.Seq != int64(i+1) {
+			w.t.Errorf("event %d has seq %d", i+1, e.Seq)
+		}
+	}
+}
