@@ -1,0 +1,341 @@
+package effectonce_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/store/memory"
+)
+
+// payment is a result that knows the provider's id of what was created.
+type payment struct {
+	ID     string `json:"id"`
+	Amount int    `json:"amount"`
+}
+
+// EffectReference makes the id the operation's reference.
+func (p payment) EffectReference() string { return p.ID }
+
+// refundTicket is the intent of the examples: what somebody authorised, in business terms.
+func refundTicket(terms effectonce.Terms) effectonce.Intent {
+	return effectonce.Intent{
+		Tool:      "stripe.refund",
+		ID:        "refund:order-8812:ticket-5521",
+		Arguments: effectonce.Arguments(map[string]any{"order_id": "8812", "amount": 480, "currency": "EUR"}),
+		Actor:     "support-agent",
+		Terms:     terms,
+	}
+}
+
+// The provider is a plain function. Whoever repeats the intent gets the recorded result. S14.1
+func Example() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	paid := 0
+	provider := effectonce.Func(func(_ context.Context, call effectonce.Call) (payment, error) {
+		// call.DownstreamKey goes to the provider as its idempotency key, call.Stamp onto what is created.
+		paid++
+		return payment{ID: "re_1", Amount: 480}, nil
+	})
+
+	for range 3 {
+		outcome, err := guard.Do(context.Background(), refundTicket(effectonce.Terms{}), provider)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(outcome.Outcome, outcome.Operation.Reference, outcome.Next, "replayed:", outcome.Replayed)
+	}
+	fmt.Println("paid:", paid)
+	// Output:
+	// succeeded re_1 use_result replayed: false
+	// succeeded re_1 use_result replayed: true
+	// succeeded re_1 use_result replayed: true
+	// paid: 1
+}
+
+// The answer is lost after the effect. A look-up finds what the attempt created, by its stamp; nothing is sent again. S7.1
+func ExampleFunction_WithLookUp() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	ledger := make(map[string]payment) // what exists at the provider, by stamp
+	sent := 0
+	provider := effectonce.Func(func(_ context.Context, call effectonce.Call) (payment, error) {
+		sent++
+		ledger[call.Stamp] = payment{ID: "re_1", Amount: 480}
+		return payment{}, errors.New("read: connection reset by peer")
+	}).WithLookUp(func(_ context.Context, call effectonce.Call) (any, bool, error) {
+		found, ok := ledger[call.Stamp]
+		return found, ok, nil
+	})
+
+	intent := refundTicket(effectonce.Terms{LookUp: true, Backoff: time.Millisecond})
+	_, err := guard.Do(context.Background(), intent, provider)
+	fmt.Println("unknown:", errors.Is(err, effectonce.ErrUnknownOutcome))
+
+	outcome, err := guard.Do(context.Background(), intent, provider, effectonce.WaitFor(10*time.Second))
+	fmt.Println(outcome.Outcome, outcome.Operation.Reference, "by", outcome.Operation.Proof, err)
+	fmt.Println("sent:", sent, "refunds:", len(ledger))
+	// Output:
+	// unknown: true
+	// succeeded re_1 by look_up <nil>
+	// sent: 1 refunds: 1
+}
+
+// The provider dedupes by key, for a day. After a lost answer the same bytes go out again under the same key. S7.2
+func ExampleTerms_keyed() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	byKey := make(map[string]payment) // the provider's memory of keys
+	sent := 0
+	provider := effectonce.Func(func(_ context.Context, call effectonce.Call) (payment, error) {
+		sent++
+		if p, ok := byKey[call.DownstreamKey]; ok {
+			return p, nil
+		}
+		byKey[call.DownstreamKey] = payment{ID: "re_1", Amount: 480}
+		return payment{}, context.DeadlineExceeded
+	})
+
+	intent := refundTicket(effectonce.Terms{Keyed: true, Retention: 24 * time.Hour, Backoff: time.Millisecond})
+	outcome, err := guard.Do(context.Background(), intent, provider, effectonce.WaitFor(10*time.Second))
+	fmt.Println(outcome.Outcome, outcome.Operation.Reference, err)
+	fmt.Println("sent:", sent, "refunds:", len(byKey))
+	// Output:
+	// succeeded re_1 <nil>
+	// sent: 2 refunds: 1
+}
+
+// The provider refuses for good: there is no effect, and only now may an agent make a new intent. S6.1, S7.10
+func ExampleRejected() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		return payment{}, effectonce.Rejected(errors.New("card declined"), true)
+	})
+
+	outcome, err := guard.Do(context.Background(), refundTicket(effectonce.Terms{}), provider)
+	fmt.Println(errors.Is(err, effectonce.ErrFailed), outcome.Outcome, outcome.Next)
+	fmt.Println(outcome.Operation.Failure.Message)
+
+	_, err = guard.Do(context.Background(), refundTicket(effectonce.Terms{}), provider)
+	fmt.Println(err)
+	// Output:
+	// true failed new_intent
+	// card declined
+	// failed: rejected: card declined
+}
+
+// Neither key nor look-up: an ambiguous end stops for a person, who looks at the provider and says what happened. S7.6
+func ExampleGuard_Resolve() {
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	store := memory.Open(memory.Options{Now: func() time.Time { return now }})
+	guard := effectonce.New(store, effectonce.Options{})
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		return payment{}, errors.New("504 gateway timeout")
+	})
+	intent := refundTicket(effectonce.Terms{})
+
+	_, err := guard.Do(context.Background(), intent, provider)
+	fmt.Println(effectonce.CodeOf(err))
+	now = now.Add(time.Hour)
+	outcome, err := guard.Do(context.Background(), intent, provider)
+	fmt.Println(effectonce.CodeOf(err), outcome.Next, "after", outcome.Operation.Attempt, "attempt")
+
+	outcome, err = guard.Resolve(context.Background(), outcome.Operation.Key, effectonce.Resolved{
+		Version: outcome.Operation.Version, Resolution: effectonce.ResolveConfirmed,
+		Person: "ann", Reason: "it is in the bank's ledger", Reference: "re_1",
+	})
+	fmt.Println(outcome.Outcome, "by", outcome.Operation.Proof, err)
+	// Output:
+	// unknown
+	// in_review stop_and_report after 1 attempt
+	// succeeded by person <nil>
+}
+
+// The same intent with other arguments is refused by name, and nothing runs. S4.5
+func ExampleGuard_Do_payloadMismatch() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		return payment{ID: "re_1", Amount: 480}, nil
+	})
+	_, _ = guard.Do(context.Background(), refundTicket(effectonce.Terms{}), provider)
+
+	changed := refundTicket(effectonce.Terms{})
+	changed.Arguments = effectonce.Arguments(map[string]any{"order_id": "8812", "amount": 450, "currency": "EUR"})
+	_, err := guard.Do(context.Background(), changed, provider)
+	var e *effectonce.Error
+	if errors.As(err, &e) {
+		fmt.Println(e.Code, e.Fields, effectonce.KindOf(e.Code).Next)
+	}
+	// Output: payload_mismatch [amount] stop_and_report
+}
+
+// External execution: the caller has the effect in its own code, between a claim and its record.
+func ExampleGuard_Claim() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	ctx := context.Background()
+
+	claim, err := guard.Claim(ctx, refundTicket(effectonce.Terms{}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("do:", claim.Do, "within", claim.SendWithin)
+
+	// Here the caller sends, with claim.DownstreamKey as the provider's key and claim.Stamp on what is created.
+	outcome, err := guard.Settle(ctx, claim.Operation.Key, claim.Token, effectonce.End{
+		Verdict: effectonce.VerdictSucceeded, Reference: "re_1", Result: []byte(`{"id":"re_1"}`),
+	})
+	fmt.Println(outcome.Outcome, err)
+
+	again, err := guard.Claim(ctx, refundTicket(effectonce.Terms{}))
+	fmt.Println("do:", again.Do, string(again.Operation.Result), "replayed:", again.Replayed, err)
+	// Output:
+	// do: execute within 30s
+	// succeeded <nil>
+	// do: done {"id":"re_1"} replayed: true <nil>
+}
+
+// The first holder of a claim died. Whoever claims next gets the operation to look up first, under a new token. S7.8
+func ExampleGuard_LookedUp() {
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	guard := effectonce.New(memory.Open(memory.Options{Now: func() time.Time { return now }}), effectonce.Options{})
+	ctx := context.Background()
+	intent := refundTicket(effectonce.Terms{LookUp: true})
+
+	dead, _ := guard.Claim(ctx, intent)
+	now = now.Add(5 * time.Minute)
+
+	claim, err := guard.Claim(ctx, intent)
+	fmt.Println("do:", claim.Do, "token", dead.Token, "->", claim.Token, err)
+	claim, err = guard.LookedUp(ctx, claim.Operation.Key, claim.Token, effectonce.Finding{Found: effectonce.FoundOne, Reference: "re_1"})
+	fmt.Println("do:", claim.Do, claim.Outcome.Outcome, claim.Operation.Reference, err)
+	// Output:
+	// do: look_up token 1 -> 2 <nil>
+	// do: done succeeded re_1 <nil>
+}
+
+// A recent operation with the same business content under another intent: held until another person releases it. S3.8
+func ExampleTerms_twins() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	ctx := context.Background()
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		return payment{ID: "re_1", Amount: 480}, nil
+	})
+	terms := effectonce.Terms{Twins: effectonce.TwinHold, TwinsWithin: 24 * time.Hour}
+	first, _ := guard.Do(ctx, refundTicket(terms), provider)
+
+	second := refundTicket(terms)
+	second.ID = "refund:order-8812:ticket-5522"
+	outcome, err := guard.Do(ctx, second, provider)
+	fmt.Println(outcome.Outcome, outcome.Next, "twin of the first:", outcome.Operation.TwinOf == first.Operation.Key, errors.Is(err, effectonce.ErrHeld))
+
+	_, err = guard.Resolve(ctx, outcome.Operation.Key, effectonce.Resolved{
+		Version: outcome.Operation.Version, Resolution: effectonce.ResolveApproved, Person: "ann", Reason: "two tickets, two refunds",
+	})
+	fmt.Println("approved:", err == nil)
+	outcome, err = guard.Do(ctx, second, provider)
+	fmt.Println(outcome.Outcome, err)
+	// Output:
+	// held stop_and_report twin of the first: true true
+	// approved: true
+	// succeeded <nil>
+}
+
+// A changed mind is a successor with a reason. After a failure an agent may record it by itself. S3.7
+func ExampleSupersede() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	ctx := context.Background()
+	limit := 450
+	provider := effectonce.Func(func(_ context.Context, call effectonce.Call) (payment, error) {
+		var args struct{ Amount int }
+		if err := call.Decode(&args); err != nil {
+			return payment{}, effectonce.NotSent(err)
+		}
+		if args.Amount > limit {
+			return payment{}, effectonce.Rejected(errors.New("more than was paid"), true)
+		}
+		return payment{ID: "re_2", Amount: args.Amount}, nil
+	})
+	failed, err := guard.Do(ctx, refundTicket(effectonce.Terms{}), provider)
+	fmt.Println(err)
+
+	again := refundTicket(effectonce.Terms{})
+	again.Arguments = effectonce.Arguments(map[string]any{"order_id": "8812", "amount": 450, "currency": "EUR"})
+	again.Supersedes = &effectonce.Supersede{Key: failed.Operation.Key, Reason: "only 450 was paid"}
+	outcome, err := guard.Do(ctx, again, provider)
+	fmt.Println(outcome.Outcome, "revision", outcome.Operation.Revision, err)
+	// Output:
+	// failed: rejected: more than was paid
+	// succeeded revision 1 <nil>
+}
+
+// Two agents on one ticket at the same moment: one executes, the other waits for its outcome. S5.5
+func ExampleWaitFor() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	began, finish := make(chan struct{}), make(chan struct{})
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		close(began) // a second call would panic
+		<-finish
+		return payment{ID: "re_1", Amount: 480}, nil
+	})
+
+	var first sync.WaitGroup
+	first.Go(func() { _, _ = guard.Do(context.Background(), refundTicket(effectonce.Terms{}), provider) })
+	<-began
+	_, err := guard.Do(context.Background(), refundTicket(effectonce.Terms{}), provider)
+	fmt.Println("without waiting:", effectonce.CodeOf(err))
+
+	close(finish)
+	outcome, err := guard.Do(context.Background(), refundTicket(effectonce.Terms{}), provider, effectonce.WaitFor(10*time.Second))
+	fmt.Println("waiting:", outcome.Outcome, outcome.Operation.Reference, "replayed:", outcome.Replayed, err)
+	first.Wait()
+	// Output:
+	// without waiting: conflict
+	// waiting: succeeded re_1 replayed: true <nil>
+}
+
+// Recorded now and executed later, by a background worker or by whoever comes with the same intent. S3.5
+func ExampleGuard_Record() {
+	store := memory.Open(memory.Options{})
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		return payment{ID: "re_1", Amount: 480}, nil
+	})
+	guard := effectonce.New(store, effectonce.Options{Providers: func(effectonce.Operation) effectonce.Provider { return provider }})
+	ctx := context.Background()
+
+	recorded, _ := guard.Record(ctx, refundTicket(effectonce.Terms{Managed: true}))
+	fmt.Println(recorded.Outcome, "attempts:", recorded.Operation.Attempt)
+
+	due, _ := store.Due(ctx, 10) // what the worker package does, again and again
+	for _, op := range due {
+		if _, err := guard.Work(ctx, op); err != nil {
+			fmt.Println(err)
+		}
+	}
+	outcome, err := guard.Wait(ctx, recorded.Operation.Key, 10*time.Second)
+	fmt.Println(outcome.Outcome, "attempts:", outcome.Operation.Attempt, err)
+	// Output:
+	// pending attempts: 0
+	// succeeded attempts: 1 <nil>
+}
+
+// The key is computed from recorded fields, by one formula in every language (docs/identity.md). S3.1
+func ExampleIdentity_Key() {
+	key, err := effectonce.Identity{
+		Tenant: "default", Tool: "stripe.refund", Scope: effectonce.ScopeBusiness, IntentID: "refund:order-8812:ticket-5521",
+	}.Key()
+	fmt.Println(key, err)
+	// Output: ccb8cfdf02796e5990bcf54e21b61bd16411cffbf0df22fff1dc83039a177335 <nil>
+}
+
+// The decision table is a pure function: outside the window, with no look-up, nothing but a person can decide. S7.3
+func ExampleReconcile() {
+	ruling := effectonce.Reconcile(effectonce.Situation{Keyed: true, WindowOpen: false, AttemptsLeft: true, TimeLeft: true, SettleOver: true})
+	fmt.Println(ruling.Do, "by line", ruling.Line)
+	fmt.Println(ruling.Reason)
+	// Output:
+	// review by line 12
+	// the provider may have forgotten the key; a resend could take effect again
+}
