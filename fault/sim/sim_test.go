@@ -1,0 +1,41 @@
+package sim
+
+import (
+	"flag"
+	"testing"
+	"time"
+)
+
+var (
+	seedFlag     = flag.Uint64("sim.seed", 1, "seed of the simulator's first schedule")
+	durationFlag = flag.Duration("sim.duration", 0, "how long the simulator runs; 0 for a fixed number of schedules")
+	schedules    = flag.Int("sim.schedules", 0, "how many schedules the simulator runs; 0 for as many as fit, or a few thousand")
+	planFlag     = flag.String("sim.plan", "", "a plan to replay instead")
+)
+
+// S5.1, S16: no schedule breaks an invariant.
+func TestSimulator(t *testing.T) {
+	if *planFlag != "" {
+		p, err := ParsePlan(*planFlag)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Replay(p)
+		if r.Failure != nil {
+			t.Fatalf("%s", r.Failure)
+		}
+		t.Logf("%d steps, nothing broken", r.Steps)
+		return
+	}
+	o := Options{Schedules: *schedules, Duration: *durationFlag}
+	if o.Schedules == 0 && o.Duration == 0 {
+		o.Schedules = 5000
+	}
+	r := Run(*seedFlag, o)
+	if r.Failure != nil {
+		t.Fatalf("%s\nrepeat: go test ./fault/sim -run TestSimulator -sim.plan=%q", r.Failure, r.Failure.Plan)
+	}
+	perMinute := float64(r.Schedules) / r.Elapsed.Minutes()
+	t.Logf("%d schedules of %d steps on average in %s, %.0f a minute; a person was needed in %d", r.Schedules, r.Steps/max(r.Schedules, 1), r.Elapsed.Round(time.Millisecond), perMinute, r.Needed)
+	t.Logf("%+v", r.Counts)
+}
