@@ -1,0 +1,23 @@
+# Names for the longer runs. Nothing needs this file: ./test.sh and .ci/run do without it.
+.DEFAULT_GOAL := help
+.PHONY: help bench soak fuzz sim
+
+DURATION ?= 10m
+FUZZTIME ?= 1m
+
+help: ## list the runs
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
+
+bench: ## every benchmark, long enough to compare
+	go test -run '^$$' -bench . -benchtime 3s -count 3 -p 1 ./...
+
+sim: ## the simulator on a seed of its own, for DURATION
+	go test ./fault/sim -run TestSimulator -count 1 -timeout 0 -sim.duration $(DURATION) -sim.seed $$(date +%s) -v
+
+fuzz: ## each fuzz target for FUZZTIME
+	.ci/fuzz $(FUZZTIME)
+
+soak: ## simulator, fuzz targets, and the tests under the race detector, again and again, for about an hour
+	$(MAKE) sim DURATION=20m
+	$(MAKE) fuzz FUZZTIME=1m
+	go test -race -count 5 -p 1 -timeout 0 ./...
