@@ -240,6 +240,29 @@ tools:
 	}
 }
 
+func TestAContractOfOnesOwnNeedsAnotherName(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	stripe, err := os.ReadFile(filepath.Join("..", "contract", "providers", "stripe-v1.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := []byte("contracts: .\nproviders: {mine: {contract: mine/v1, base_url: \"http://127.0.0.1:9\"}}\n")
+	file := filepath.Join(dir, "stripe.yaml")
+	for content, want := range map[string]string{
+		string(stripe): `"stripe/v1" is built in`,
+		strings.Replace(string(stripe), "contract: stripe/v1", "contract: mine/v1", 1): "",
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Parse(filepath.Join(dir, "effectonce.yml"), data, environment)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), file+":1:1: contract: "+want)) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 func TestLoadSaysWhyAFileCannotBeRead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{filepath.Join(t.TempDir(), "absent.yaml"), t.TempDir()} {

@@ -18,7 +18,13 @@ type check struct {
 	problems Problems
 }
 
+// problemsMax bounds a report; whoever has more corrects these first.
+const problemsMax = 200
+
 func (c *check) at(n *node, field, detail, remedy string) {
+	if len(c.problems) >= problemsMax {
+		return
+	}
 	c.problems = append(c.problems, Problem{File: c.file, Line: n.line, Column: n.column, Field: field, Detail: detail, Remedy: remedy})
 }
 

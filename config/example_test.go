@@ -1,0 +1,54 @@
+package config
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/effectonce/effectonce/policy"
+)
+
+// The README's calls mean what it says of them.
+func TestTheExamplesCallsAreReadAsItsREADMESays(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(filepath.Join("..", "examples", "refund", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tool := example(t).Tools["stripe.refund"]
+	type call struct {
+		Tool, Run, Step string
+		Arguments       json.RawMessage
+	}
+	var readings []policy.Reading
+	for _, m := range regexp.MustCompile(`(?s)-d '(\{.*?\})'`).FindAllSubmatch(page, -1) {
+		var c call
+		if err := json.Unmarshal(m[1], &c); err != nil {
+			t.Fatalf("%s: %v", m[1], err)
+		}
+		in, err := tool.Intent(c.Arguments, policy.Meta{"run": c.Run, "step": c.Step})
+		if err != nil {
+			t.Fatalf("%s: %v", m[1], err)
+		}
+		r, err := tool.Policy.Read(c.Arguments, nil)
+		if err != nil || r.IntentID != in.ID {
+			t.Fatalf("%s: %v", m[1], err)
+		}
+		readings = append(readings, r)
+	}
+	if len(readings) != 4 {
+		t.Fatalf("found %d calls in the README", len(readings))
+	}
+	first, words, amount, ticket := readings[0], readings[1], readings[2], readings[3]
+	if words.IntentID != first.IntentID || words.Fingerprint != first.Fingerprint {
+		t.Errorf("other words: %s, %s", words.IntentID, words.Business)
+	}
+	if amount.IntentID != first.IntentID || amount.Fingerprint == first.Fingerprint {
+		t.Errorf("another amount: %s, %s", amount.IntentID, amount.Business)
+	}
+	if ticket.IntentID == first.IntentID || ticket.Twin != first.Twin {
+		t.Errorf("another ticket: %s, %s", ticket.IntentID, ticket.Twin)
+	}
+}
