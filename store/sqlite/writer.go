@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"time"
 
@@ -25,6 +26,8 @@ type writer struct {
 	closed bool
 	done   chan struct{}
 
+	// last is how many requests the last transaction had.
+	last int
 	// mark is the high-water mark as this process last knew it; a transaction that finds another one shares the file with
 	// another process. shared is when that was last seen.
 	mark   time.Time
@@ -128,10 +131,23 @@ func (w *writer) wait() bool {
 	return len(w.queue) > 0
 }
 
-func (w *writer) empty() bool {
+// gather lets callers that are ready to run come along before a transaction begins: whoever was answered by the last one is
+// probably about to write again. It waits for nobody that is not ready.
+func (w *writer) gather() {
+	for n := 0; n < w.last; {
+		runtime.Gosched()
+		m := w.waiting()
+		if m <= n {
+			return
+		}
+		n = m
+	}
+}
+
+func (w *writer) waiting() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return len(w.queue) == 0
+	return len(w.queue)
 }
 
 func (w *writer) isClosed() bool {
@@ -152,12 +168,14 @@ func (w *writer) close() {
 func (w *writer) run() {
 	defer close(w.done)
 	for w.wait() {
+		w.gather()
 		// The write lock comes first and the requests second, so that what arrives meanwhile is in the same transaction.
-		b, err := w.begin(func() bool { return !w.empty() })
+		b, err := w.begin(func() bool { return w.waiting() > 0 })
 		if err == nil && b == nil {
 			continue
 		}
 		taken := w.take()
+		w.last = len(taken)
 		if err == nil {
 			err = w.attempt(b, taken)
 		}
