@@ -38,18 +38,15 @@ func (t *Tool) Terms() effectonce.Terms { return t.terms }
 // request with its scope (S3.10). The ID is empty where the policy has no template for it. Errors are those of
 // [policy.Tool.Read], and of the provider adapter where the call's template needs an argument that was not given.
 func (t *Tool) Intent(args json.RawMessage, meta policy.Meta) (effectonce.Intent, error) {
-	in, err := t.Policy.Intent(args, meta)
+	reading, err := t.Policy.Read(args, meta)
 	if err != nil {
 		return effectonce.Intent{}, err
 	}
+	in := t.Policy.IntentOf(reading, args, meta)
 	in.Terms = t.terms
 	in.Under = t.under(args, maps.Clone(meta), in.Business)
 	if t.adapter == nil {
 		return in, nil
-	}
-	reading, err := t.Policy.Read(args, meta)
-	if err != nil {
-		return effectonce.Intent{}, err
 	}
 	if in.Request, err = t.adapter.Render(reading.Template); err != nil {
 		return effectonce.Intent{}, err

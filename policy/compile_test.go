@@ -23,6 +23,7 @@ func TestEveryProblemOfAPolicyIsNamed(t *testing.T) {
 		"free with normaliser":        {Spec{Name: "t", Arguments: map[string]Argument{"a": {Kind: KindFree, Normalise: steps("trim")}}}, "arguments.a.normalise: a free argument"},
 		"free with default":           {Spec{Name: "t", Arguments: map[string]Argument{"a": {Kind: KindFree, Default: json.RawMessage(`"x"`)}}}, "arguments.a.default: a free argument"},
 		"default not normalisable":    {Spec{Name: "t", Arguments: map[string]Argument{"a": {Normalise: steps("currency"), Default: json.RawMessage(`"EURO"`)}}}, "arguments.a.default: not an ISO 4217"},
+		"default beyond a double":     {Spec{Name: "t", Arguments: map[string]Argument{"a": {Normalise: steps("decimal"), Default: json.RawMessage(`9007199254740993`)}}}, "arguments.a.default: the number"},
 		"a model's key as identity":   {Spec{Name: "t", IntentID: "{idempotency_key}", Arguments: map[string]Argument{"idempotency_key": identity}}, "arguments.idempotency_key: is dropped"},
 		"amount without currency":     {Spec{Name: "t", Arguments: map[string]Argument{"a": amount(nil)}}, "arguments.a.normalise: an amount needs its currency"},
 		"amount of unknown argument":  {Spec{Name: "t", Arguments: map[string]Argument{"a": amount(&Amount{Currency: "c"})}}, `the currency argument "c" is not declared`},

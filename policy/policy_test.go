@@ -3,8 +3,11 @@ package policy
 import (
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/effectonce/effectonce"
 )
@@ -235,6 +238,30 @@ func TestADocumentRebuildsTheSameTool(t *testing.T) {
 		if _, err := FromDocument([]byte(doc)); effectonce.CodeOf(err) != effectonce.CodePolicyGone {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// S3.11: what one release stored, every later one must write and read alike, or repeats would meet another version.
+func TestTheFormOfDocumentsStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile(filepath.Join("testdata", "document.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := refund()
+	spec.Call = json.RawMessage(`{"provider":"stripe","operation":"refunds.create"}`)
+	spec.Retry = Retry{Attempts: 4, Within: Duration(30 * time.Minute)}
+	spec.Contract = &Effect{LookUp: true, Lag: new(Duration)}
+	tool := mustCompile(t, spec)
+	if got := string(tool.Document()); got != strings.TrimSpace(string(want)) {
+		t.Errorf("the document is now\n%s", got)
+	}
+	if tool.Version != "8d8164b99c369b6959324c65ab1efa3404542542173924ef889ba44e1b5ef071" {
+		t.Errorf("the version is now %s", tool.Version)
+	}
+	again, err := FromDocument(tool.Document())
+	if err != nil || again.Version != tool.Version || again.Terms() != tool.Terms() {
+		t.Errorf("read again: %v", err)
 	}
 }
 

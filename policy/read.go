@@ -77,13 +77,18 @@ func (t *Tool) Intent(args json.RawMessage, meta Meta) (effectonce.Intent, error
 	if err != nil {
 		return effectonce.Intent{}, err
 	}
+	return t.IntentOf(r, args, meta), nil
+}
+
+// IntentOf is Intent for a call that was read already: r is what Read returned for the same args and meta.
+func (t *Tool) IntentOf(r Reading, args json.RawMessage, meta Meta) effectonce.Intent {
 	if len(bytes.TrimSpace(args)) == 0 {
 		args = json.RawMessage("{}")
 	}
 	return effectonce.Intent{
 		Tool: t.Name, Run: meta["run"], Step: meta["step"], Scope: t.spec.Scope, ID: r.IntentID,
 		Arguments: args, Business: r.Business, Resource: r.Resource, Twin: r.Twin, Terms: t.Terms(),
-	}, nil
+	}
 }
 
 func decodeArguments(args json.RawMessage) (map[string]any, error) {
