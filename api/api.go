@@ -113,11 +113,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	// The mux would redirect a path that is not clean; a client that follows may lose its body.
 	if p := r.URL.Path; p != path.Clean(p) || !strings.HasPrefix(p, "/") {
-		s.nowhere(w, r)
+		s.refuse(w, r, noPath)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
 }
+
+var noPath = &effectonce.Error{Code: effectonce.CodeNotFound, Field: "path", Detail: "there is no such path", Remedy: "the OpenAPI document at /openapi.json lists them"}
 
 // nowhere answers for paths and methods that do not exist.
 func (s *server) nowhere(w http.ResponseWriter, r *http.Request) {
@@ -137,5 +139,5 @@ func (s *server) nowhere(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	s.refuse(w, r, &effectonce.Error{Code: effectonce.CodeNotFound, Field: "path", Detail: "there is no such path", Remedy: "the OpenAPI document at /openapi.json lists them"})
+	s.refuse(w, r, noPath)
 }

@@ -26,6 +26,9 @@ const BodyBytesMax = 1 << 20
 // no canonical form must not hide an effect (S6.8).
 const resultField = "result"
 
+// wholeBody is the field of a problem with the body itself.
+const wholeBody = "body"
+
 // read reads a request's JSON body into v: strictly (S4.4), with unknown names refused, and checked against the schema that is
 // published for it. Every error names field and remedy.
 func (s *server) read(w http.ResponseWriter, r *http.Request, schema *huma.Schema, limit int64, v any) error {
@@ -36,9 +39,9 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, schema *huma.Schem
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "body", Detail: fmt.Sprintf("the body is larger than %d bytes", limit), Remedy: "send less, or a reference to what is large"}
+		return &effectonce.Error{Code: effectonce.CodeTooLarge, Field: wholeBody, Detail: fmt.Sprintf("the body is larger than %d bytes", limit), Remedy: "send less, or a reference to what is large"}
 	case err != nil:
-		return &effectonce.Error{Code: effectonce.CodeInvalid, Field: "body", Detail: "the body could not be read whole", Remedy: "send the request again", Cause: err}
+		return &effectonce.Error{Code: effectonce.CodeInvalid, Field: wholeBody, Detail: "the body could not be read whole", Remedy: "send the request again", Cause: err}
 	}
 	tree, err := s.tree(data)
 	if err != nil {
@@ -53,7 +56,7 @@ func (s *server) read(w http.ResponseWriter, r *http.Request, schema *huma.Schem
 		return s.misfit(schema, res.Errors[0])
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		field := "body"
+		field := wholeBody
 		var unfit *json.UnmarshalTypeError
 		if errors.As(err, &unfit) && unfit.Field != "" {
 			field = unfit.Field
@@ -119,8 +122,11 @@ func (s *server) tree(data []byte) (map[string]any, error) {
 func strict(field string, err error) error {
 	e := &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: pathOf("", "/"+escape(field)), Cause: err}
 	var c *canon.Error
-	if err == nil || errors.As(err, &c) && c.Problem == canon.ProblemSyntax {
+	if !errors.As(err, &c) || c.Problem == canon.ProblemSyntax {
 		e.Code = effectonce.CodeInvalid
+	}
+	if c != nil && c.Path != "" && field == wholeBody {
+		e.Field = ""
 	}
 	return e
 }
@@ -138,7 +144,7 @@ type member struct {
 // members splits a JSON object into its members, in order and with repeats.
 func members(data []byte) ([]member, error) {
 	syntax := func(detail string) error {
-		return invalid("body", detail, "send one JSON object")
+		return invalid(wholeBody, detail, "send one JSON object")
 	}
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, syntax("the body is empty")
@@ -146,7 +152,7 @@ func members(data []byte) ([]member, error) {
 	if !json.Valid(data) {
 		// The strict reader says where; what it accepts of invalid JSON does not exist.
 		_, err := canon.Decode(data, canon.Limits{Bytes: 2 * BodyBytesMax})
-		return nil, strict("body", err)
+		return nil, strict(wholeBody, err)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
@@ -199,7 +205,7 @@ func (s *server) shape(schema *huma.Schema, path string, tree map[string]any) er
 func (s *server) misfit(schema *huma.Schema, err error) error {
 	var d *huma.ErrorDetail
 	if !errors.As(err, &d) {
-		return invalid("body", err.Error(), "the OpenAPI document at /openapi.json describes it")
+		return invalid(wholeBody, err.Error(), "the OpenAPI document at /openapi.json describes it")
 	}
 	at, path := s.resolve(schema), strings.Split(d.Location, ".")
 	for i, name := range path {
@@ -214,7 +220,7 @@ func (s *server) misfit(schema *huma.Schema, err error) error {
 	}
 	field := d.Location
 	if field == "" {
-		field = "body"
+		field = wholeBody
 	}
 	return invalid(field, d.Message, "the OpenAPI document at /openapi.json describes it")
 }
