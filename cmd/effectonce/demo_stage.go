@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -121,6 +122,9 @@ func (s *stage) count(ctx context.Context) (int, int64, error) {
 	ledger, err := s.control.Ledger(ctx)
 	var sum int64
 	for _, e := range ledger.Effects {
+		if !strings.EqualFold(e.Currency, "eur") {
+			return 0, 0, fmt.Errorf("the ledger has a refund in %q", e.Currency)
+		}
 		sum += e.Amount
 	}
 	return ledger.Count, sum, err

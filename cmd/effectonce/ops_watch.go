@@ -11,14 +11,15 @@ import (
 )
 
 type opsWatchCommand struct {
-	Key string        `arg:"" help:"The operation's key, or its first 8 or more digits."`
-	For time.Duration `placeholder:"DURATION" help:"Stop after this time, settled or not; without it, when it is settled."`
+	Key      string        `arg:"" help:"The operation's key, or its first 8 or more digits."`
+	For      time.Duration `placeholder:"DURATION" help:"Stop after this time, settled or not; without it, when it is settled."`
+	OrReview bool          `name:"or-review" help:"Stop also when a person has to decide."`
 }
 
 // Help implements kong.HelpProvider.
 func (opsWatchCommand) Help() string {
 	return `With --json each line is an object: {"event": ...} for each change, and at the end {"operation": ...}. The exit code is 0 if the
-operation succeeded, 6 if it failed or was abandoned, 7 if it was not settled in the time given.`
+operation succeeded, 6 if it failed or was abandoned, 7 if it is not settled.`
 }
 
 // watchPause is how long the watcher waits between two looks.
@@ -45,7 +46,7 @@ func (w *opsWatchCommand) Run(ctx context.Context, c *terminal, ops *opsCommand)
 		if err := told.tell(c, what); err != nil {
 			return err
 		}
-		if effectonce.State(what.Operation.State).Final() {
+		if effectonce.State(what.Operation.State).Final() || w.OrReview && resolveHint(what.Operation) != "" {
 			return w.conclude(c, what.Operation)
 		}
 		select {

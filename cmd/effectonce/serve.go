@@ -61,11 +61,13 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	if err != nil {
 		return fmt.Errorf("the store's path: %w", err)
 	}
-	store, err := sqlite.Open(ctx, path, sqlite.Options{})
+	// A signal in the middle of the start is answered right after it.
+	starting := context.WithoutCancel(ctx)
+	store, err := sqlite.Open(starting, path, sqlite.Options{})
 	if err != nil {
 		return err
 	}
-	d, err := newDaemon(ctx, cfg, store, log)
+	d, err := newDaemon(starting, cfg, store, log)
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
@@ -149,7 +151,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	known := tools{cfg}
 	guard := effectonce.New(store, effectonce.Options{Providers: known.providerOf, Logger: log})
 	handler := api.New(api.Options{Guard: guard, Store: store, Tools: known, Logger: log, Version: versionName()})
-	waiting, release := context.WithCancel(context.WithoutCancel(ctx))
+	waiting, release := context.WithCancel(ctx)
 	return &daemon{
 		log: log, store: store, guard: guard, release: release,
 		workers: worker.New(guard, store, worker.Options{Logger: log}),
