@@ -3,6 +3,7 @@ package provider
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -164,7 +165,8 @@ func (h *HTTP) setTemplates(o HTTPOptions) error {
 			h.pathTemplates[p.name] = []piece{{name: p.name}}
 		}
 	}
-	for name, template := range o.Path {
+	for _, name := range slices.Sorted(maps.Keys(o.Path)) {
+		template := o.Path[name]
 		if _, ok := h.pathTemplates[name]; !ok {
 			return invalid("path."+name, "the path "+h.operation.Path+" has no such placeholder", "leave it out")
 		}
@@ -172,13 +174,13 @@ func (h *HTTP) setTemplates(o HTTPOptions) error {
 			return invalid("path."+name, err.Error(), "write {argument}")
 		}
 	}
-	for name, template := range o.Query {
-		if err := checkTemplates(template, "query."+name); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(o.Query)) {
+		if err := checkTemplates(o.Query[name], "query."+name); err != nil {
 			return err
 		}
 	}
-	for name, template := range o.Headers {
-		if err := h.setHeader(name, template); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(o.Headers)) {
+		if err := h.setHeader(name, o.Headers[name]); err != nil {
 			return err
 		}
 	}

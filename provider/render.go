@@ -3,6 +3,7 @@ package provider
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -218,7 +219,8 @@ func (h *HTTP) formBody(tree map[string]any) (parts, error) {
 		switch v := v.(type) {
 		case nil:
 		case map[string]any:
-			for child, value := range v {
+			for _, child := range slices.Sorted(maps.Keys(v)) {
+				value := v[child]
 				if child == "" || strings.ContainsAny(child, "[]") {
 					return invalid("body."+name, fmt.Sprintf("%q is not a field name in a form", child), "use names without brackets")
 				}
@@ -282,12 +284,7 @@ func nested(tree any, at string) (any, error) {
 		return tree, nil
 	}
 	out := map[string]any{}
-	names := make([]string, 0, len(object))
-	for name := range object {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
 		child, err := nested(object[name], at+"."+name)
 		if err != nil {
 			return nil, err
@@ -330,12 +327,7 @@ func (h *HTTP) queryParts(arguments any) (parts, error) {
 		}
 		p = append(p, part{Text: start}, value)
 	}
-	names := make([]string, 0, len(h.query))
-	for name := range h.query {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(h.query)) {
 		taken := false
 		for _, path := range gaps {
 			taken = taken || strings.EqualFold(name, string(path))
@@ -366,7 +358,8 @@ func (h *HTTP) queryParts(arguments any) (parts, error) {
 // headerParts lists the headers sorted by name; for the call itself also those of body, key and stamp.
 func (h *HTTP) headerParts(arguments any, call bool) ([]frozenHeader, error) {
 	var headers []frozenHeader
-	for name, template := range h.headers {
+	for _, name := range slices.Sorted(maps.Keys(h.headers)) {
+		template := h.headers[name]
 		pieces, err := parsePieces(template)
 		if err != nil {
 			return nil, invalid("headers."+name, err.Error(), "write {argument}")
@@ -412,12 +405,7 @@ func (h *HTTP) frozenLookUp(arguments, body map[string]any) (*frozenLookUp, erro
 	if f.Path, present, err = lookUpParts(l.Path, known, asIs, url.PathEscape); err != nil || !present {
 		return nil, invalid("look_up.path", reason(err), "use {body.name} or {argument.name}")
 	}
-	names := make([]string, 0, len(l.Query))
-	for name := range l.Query {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(l.Query)) {
 		value, present, err := lookUpParts(l.Query[name], known, url.QueryEscape, url.QueryEscape)
 		if err != nil {
 			return nil, invalid("look_up.query."+name, reason(err), "use {body.name} or {argument.name}, with ? where it may be absent")

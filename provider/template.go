@@ -3,6 +3,8 @@ package provider
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,8 +136,8 @@ func fill(tree, arguments any, at string) (v any, present bool, err error) {
 		return v, present, nil
 	case map[string]any:
 		filled := make(map[string]any, len(node))
-		for name, child := range node {
-			v, present, err := fill(child, arguments, at+"."+name)
+		for _, name := range slices.Sorted(maps.Keys(node)) {
+			v, present, err := fill(node[name], arguments, at+"."+name)
 			if err != nil {
 				return nil, false, err
 			}
@@ -168,8 +170,8 @@ func checkTemplates(tree any, at string) error {
 			return invalid(at, err.Error(), "write {argument}, or {{ for a brace")
 		}
 	case map[string]any:
-		for name, child := range node {
-			if err := checkTemplates(child, at+"."+name); err != nil {
+		for _, name := range slices.Sorted(maps.Keys(node)) {
+			if err := checkTemplates(node[name], at+"."+name); err != nil {
 				return err
 			}
 		}
