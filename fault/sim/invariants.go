@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -93,7 +94,7 @@ func (t *track) hash(o *observed) {
 }
 
 func (w *world) violate(rule, format string, args ...any) {
-	if w.violation == nil {
+	if w.violation == nil && (len(w.rules) == 0 || slices.Contains(w.rules, rule)) {
 		w.violation = &Violation{Rule: rule, Detail: fmt.Sprintf(format, args...)}
 	}
 }
@@ -251,7 +252,13 @@ func (w *world) checkAbsent(t *track, e effectonce.Event) {
 // and a policy that resends, a person is called only when the budget is spent (S16, last paragraph).
 func (w *world) checkReview(t *track, before effectonce.Operation, e effectonce.Event) {
 	s, terms := w.setting, before.Terms
-	if before.Epoch > 0 || before.Spent >= terms.Attempts || before.StoredError || e.Found == effectonce.FoundMany || before.Parked || s.External {
+	if s.External {
+		return // its caller may simply not come back
+	}
+	if t.permissions > 0 && before.Permission != nil && e.Found != effectonce.FoundMany && t.row.Evidence == nil {
+		w.violate("S7.6", "operation %d: it is back in review with a permission to resend that nobody has used", t.id)
+	}
+	if before.Epoch > 0 || t.spent() >= terms.Attempts || before.StoredError || e.Found == effectonce.FoundMany {
 		return
 	}
 	if s.Kind.keyed() && s.Kind != KeyedStored {
@@ -264,6 +271,25 @@ func (w *world) checkReview(t *track, before effectonce.Operation, e effectonce.
 	if s.Kind == LookUpResend && e.Found == effectonce.FoundAbsent {
 		w.violate("S16", "operation %d: a person is called although the look-up is conclusive", t.id)
 	}
+}
+
+// spent counts the attempts that the budget must bear (S7.7): asking again while the provider says in_flight is free as long
+// as there is total time, and so is all waiting.
+func (t *track) spent() int {
+	n, free := 0, 0
+	var first time.Time
+	for _, e := range t.events {
+		if e.Sends {
+			n++
+			if first.IsZero() {
+				first = e.At
+			}
+		}
+		if e.Verdict == effectonce.VerdictInFlight && e.At.Before(first.Add(t.row.Terms.Within)) {
+			free++
+		}
+	}
+	return n - free
 }
 
 // firstSent is the start of the first attempt of which a byte may have left: the window counts from it (S7.2).

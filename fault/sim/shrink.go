@@ -6,9 +6,9 @@ import "slices"
 const shrinkRunsMax = 4000
 
 // Shrink takes choices out of a failing plan for as long as it still breaks the same rule, and returns the shortest plan
-// found. A plan that does not fail is returned as it is.
-func Shrink(p Plan) Plan {
-	first := Replay(p).Failure
+// found; rules are those to watch, as in [Replay]. A plan that does not fail is returned as it is.
+func Shrink(p Plan, rules ...string) Plan {
+	first := Replay(p, rules...).Failure
 	if first == nil {
 		return p
 	}
@@ -18,8 +18,8 @@ func Shrink(p Plan) Plan {
 			return false
 		}
 		runs++
-		f := Replay(Plan{Setting: p.Setting, Choices: choices}).Failure
-		return f != nil && f.Rule == first.Rule
+		f := Replay(Plan{Setting: p.Setting, Choices: choices}, first.Rule).Failure
+		return f != nil
 	}
 	best := p.Choices
 	for size := max(len(best)/2, 1); size >= 1; size /= 2 {

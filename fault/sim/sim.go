@@ -20,6 +20,8 @@ type Options struct {
 	Kinds []Kind
 	// Parallel is how many schedules run at once, 0 for one for each processor.
 	Parallel int
+	// Rules are the numbers of those to watch; nil means all. A schedule goes on where another one is broken.
+	Rules []string
 	// NoShrink leaves a failing plan as it was found.
 	NoShrink bool
 }
@@ -84,7 +86,7 @@ func Run(seed uint64, o Options) Report {
 				if !ok {
 					return
 				}
-				plan, w := random(s, o.Kinds)
+				plan, w := random(s, o)
 				mu.Lock()
 				total.add(s, plan, w)
 				mu.Unlock()
@@ -95,9 +97,9 @@ func Run(seed uint64, o Options) Report {
 	total.Elapsed = time.Since(begun)
 	if f := total.Failure; f != nil {
 		if !o.NoShrink {
-			f.Plan = Shrink(f.Plan)
+			f.Plan = Shrink(f.Plan, o.Rules...)
 		}
-		if again := Replay(f.Plan); again.Failure != nil {
+		if again := Replay(f.Plan, o.Rules...); again.Failure != nil {
 			f.Violation, f.Story = again.Failure.Violation, again.Failure.Story
 		}
 	}
@@ -116,10 +118,10 @@ func (r *Report) add(seed uint64, plan Plan, w *world) {
 	}
 }
 
-// Replay runs one plan.
-func Replay(p Plan) Report {
+// Replay runs one plan and watches the given rules, or all.
+func Replay(p Plan, rules ...string) Report {
 	w := newWorld(p.Setting)
-	w.afterCalls = afterCalls
+	w.afterCalls, w.rules = afterCalls, rules
 	defer w.close()
 	for _, c := range p.Choices {
 		if w.violation != nil {
@@ -134,11 +136,11 @@ func Replay(p Plan) Report {
 }
 
 // random walks the schedule of a seed.
-func random(seed uint64, kinds []Kind) (Plan, *world) {
+func random(seed uint64, o Options) (Plan, *world) {
 	rng := rand.New(rand.NewPCG(seed, 0x5eed))
-	plan := Plan{Setting: randomSetting(rng, kinds)}
+	plan := Plan{Setting: randomSetting(rng, o.Kinds)}
 	w := newWorld(plan.Setting)
-	w.afterCalls = afterCalls
+	w.afterCalls, w.rules = afterCalls, o.Rules
 	defer w.close()
 	d := dice{rng: rng, world: w}
 	for range 20 + rng.IntN(70) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"flag"
+	"strings"
 	"testing"
 	"time"
 )
@@ -10,6 +11,7 @@ var (
 	seedFlag     = flag.Uint64("sim.seed", 1, "seed of the simulator's first schedule")
 	durationFlag = flag.Duration("sim.duration", 0, "how long the simulator runs; 0 for a fixed number of schedules")
 	schedules    = flag.Int("sim.schedules", 0, "how many schedules the simulator runs; 0 for as many as fit, or a few thousand")
+	rulesFlag    = flag.String("sim.rules", "", "the only rules to watch, separated by commas")
 	planFlag     = flag.String("sim.plan", "", "a plan to replay instead")
 )
 
@@ -28,11 +30,15 @@ func TestSimulator(t *testing.T) {
 		return
 	}
 	o := Options{Schedules: *schedules, Duration: *durationFlag}
+	if *rulesFlag != "" {
+		o.Rules = strings.Split(*rulesFlag, ",")
+	}
 	if o.Schedules == 0 && o.Duration == 0 {
 		o.Schedules = 5000
 	}
 	r := Run(*seedFlag, o)
 	if r.Failure != nil {
+		t.Logf("found rule=%s schedules=%d plan=%s", r.Failure.Rule, r.Schedules, r.Failure.Plan)
 		t.Fatalf("%s\nrepeat: go test ./fault/sim -run TestSimulator -sim.plan=%q", r.Failure, r.Failure.Plan)
 	}
 	perMinute := float64(r.Schedules) / r.Elapsed.Minutes()

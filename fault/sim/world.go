@@ -18,6 +18,8 @@ type world struct {
 	setting Setting
 	// afterCalls makes workers hand over after store calls as well as before them.
 	afterCalls bool
+	// rules are those to watch, nil for all.
+	rules []string
 
 	now      time.Time
 	store    *memory.Store
