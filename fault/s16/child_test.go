@@ -1,9 +1,11 @@
 package s16_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -44,6 +46,8 @@ type spec struct {
 	// Plan strikes the store and the provider.
 	Plan string `json:"plan,omitempty"`
 	Asks []ask  `json:"asks,omitempty"`
+	// Key is the idempotency key of a naive caller; empty: a new one for each try, as SDKs make them.
+	Key string `json:"key,omitempty"`
 }
 
 type role string
@@ -66,6 +70,11 @@ type ask struct {
 	Times int           `json:"times,omitempty"`
 	// HangUp cancels the caller's context as soon as the provider is being called.
 	HangUp bool `json:"hang_up,omitempty"`
+	// Large makes the provider's answer larger than what is kept.
+	Large bool `json:"large,omitempty"`
+	// DiskFull lets no file grow any more: at once, or as soon as the provider answered.
+	DiskFull      bool `json:"disk_full,omitempty"`
+	DiskFullAfter bool `json:"disk_full_after,omitempty"`
 }
 
 // answer is what an agent was told, one line of its output.
@@ -88,7 +97,7 @@ const (
 func TestMain(m *testing.M) {
 	text := os.Getenv(childVariable)
 	if text == "" {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	var s spec
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
@@ -99,6 +108,19 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", s.Role, err)
 		os.Exit(1)
 	}
+}
+
+// runTests lets more tests run at once than there are processors: mostly they wait for processes.
+func runTests(m *testing.M) int {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if !given {
+		if err := flag.Set("test.parallel", "8"); err != nil {
+			panic(err)
+		}
+	}
+	return m.Run()
 }
 
 func (s spec) run(ctx context.Context) error {
@@ -199,7 +221,16 @@ func (a ask) do(ctx context.Context, guard *effectonce.Guard, in effectonce.Inte
 	if a.HangUp {
 		cctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		ctx, p = cctx, hangingUp{p, cancel}
+		ctx, p = cctx, around{p, cancel, same}
+	}
+	if a.Large {
+		p = around{p, nothing, large}
+	}
+	if a.DiskFullAfter {
+		p = around{p, nothing, func(end effectonce.End) effectonce.End { fillDisk(); return end }}
+	}
+	if a.DiskFull {
+		fillDisk()
 	}
 	out, err := guard.Do(ctx, in, p, effectonce.WaitFor(a.Wait))
 	line := answer{State: out.Operation.State, Next: out.Next, Replayed: out.Replayed, Reference: out.Operation.Reference}
@@ -214,15 +245,33 @@ func (a ask) do(ctx context.Context, guard *effectonce.Guard, in effectonce.Inte
 	return string(text)
 }
 
-// hangingUp is a provider whose caller goes away when the call begins.
-type hangingUp struct {
+// around does something before a call, and something to its end.
+type around struct {
 	effectonce.Provider
-	hangUp func()
+	before func()
+	after  func(effectonce.End) effectonce.End
 }
 
-func (h hangingUp) Call(ctx context.Context, c effectonce.Call) effectonce.End {
-	h.hangUp()
-	return h.Provider.Call(ctx, c)
+func (a around) Call(ctx context.Context, c effectonce.Call) effectonce.End {
+	a.before()
+	return a.after(a.Provider.Call(ctx, c))
+}
+
+func nothing() {}
+
+func same(end effectonce.End) effectonce.End { return end }
+
+func large(end effectonce.End) effectonce.End {
+	end.Result = append(append([]byte(`{"padding":"`), bytes.Repeat([]byte("x"), 2*effectonce.ResultBytesMax)...), `"}`...)
+	return end
+}
+
+// fillDisk makes every write that would let a file grow beyond a page fail in this process, as on a full disk.
+func fillDisk() {
+	limit := syscall.Rlimit{Cur: 4096, Max: 4096}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit); err != nil {
+		panic(err)
+	}
 }
 
 // movedClock is the machine's clock plus the offset in a file, which a test moves.

@@ -12,8 +12,7 @@ import (
 	"github.com/effectonce/effectonce/fault"
 )
 
-// runNaive is what one has without a guard: a process that sends the request, with a new key for each try as SDKs make
-// them, and tells who started it how that went.
+// runNaive is what one has without a guard: a process that sends the request, and tells who started it how that went.
 func (s spec) runNaive(ctx context.Context) error {
 	plan, err := fault.ParsePlan(s.Plan)
 	if err != nil {
@@ -26,10 +25,10 @@ func (s spec) runNaive(ctx context.Context) error {
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Authorization", "Bearer sk_test_1")
-	r.Header.Set("Idempotency-Key", fmt.Sprintf("try-%d-%d", os.Getpid(), time.Now().UnixNano()))
-	if s.Owner != "" && strings.Contains(s.Faults, "same key") {
-		r.Header.Set("Idempotency-Key", "the-same")
+	if s.Key == "" {
+		s.Key = fmt.Sprintf("try-%d-%d", os.Getpid(), time.Now().UnixNano())
 	}
+	r.Header.Set("Idempotency-Key", s.Key)
 	client := &http.Client{Transport: fault.Transport(nil, plan, announced), Timeout: patience}
 	response, err := client.Do(r)
 	if err != nil {

@@ -84,6 +84,11 @@ func (w *world) advance(d time.Duration) {
 	w.writeClock()
 }
 
+const (
+	continued  = syscall.SIGCONT
+	terminated = syscall.SIGTERM
+)
+
 // process is a running child.
 type process struct {
 	w       *world
@@ -234,6 +239,20 @@ func (p *process) answers() []answer {
 	return all
 }
 
+// asleep says that the process was stopped: nobody has to wait for it, and time passes without it.
+func (p *process) asleep() {
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	delete(p.w.alive, p.owner)
+}
+
+// wake lets a stopped process go on, and returns what its agent was told in the end.
+func (p *process) wake() []answer {
+	p.w.t.Helper()
+	p.signal(continued)
+	return p.answers()
+}
+
 func (p *process) signal(s syscall.Signal) {
 	p.w.t.Helper()
 	if err := p.command.Process.Signal(s); err != nil {
@@ -261,6 +280,12 @@ func (w *world) ask(a ask) answer {
 func (w *world) naive(plan string) *process {
 	w.t.Helper()
 	return w.start(spec{Role: roleNaive, Plan: plan})
+}
+
+// naiveKeyed is one that always uses the same key.
+func (w *world) naiveKeyed(plan string) *process {
+	w.t.Helper()
+	return w.start(spec{Role: roleNaive, Plan: plan, Key: "refund-of-ticket-5521"})
 }
 
 // worker starts a background worker.
@@ -358,27 +383,57 @@ func (w *world) until(what string, ok func() bool) {
 	}
 }
 
+// untilDead lets time pass until the worker has been killed by its plan.
+func (w *world) untilDead(p *process) {
+	w.t.Helper()
+	w.untilStruck(p)
+	p.dead()
+}
+
+// untilStruck lets time pass until the worker's plan strikes.
+func (w *world) untilStruck(p *process) {
+	w.t.Helper()
+	w.until("the worker's plan strikes", func() bool {
+		select {
+		case line, open := <-p.lines:
+			if open {
+				p.seen = append(p.seen, line)
+			}
+			if !open || strings.HasPrefix(line, struckLine) {
+				return true
+			}
+		default:
+		}
+		w.pass()
+		return false
+	})
+}
+
 // settled lets time pass until every operation is final or in review. While a living process owns an operation its clock is
 // left alone; otherwise it moves to the moment at which the next step is due.
 func (w *world) settled() {
 	w.t.Helper()
-	w.until("all operations settle", func() bool {
-		open := false
-		for _, listed := range w.operations() {
-			op, err := w.store.Load(w.t.Context(), listed.Key)
-			if err != nil {
-				w.t.Fatal(err)
-			}
-			if op.State.Final() || op.State == effectonce.StateReview || op.Hold != effectonce.HoldNone {
-				continue
-			}
-			open = true
-			if wait := op.DueAt.Sub(op.AsOf); wait > 0 && !w.owned(op) {
-				w.advance(wait + time.Millisecond)
-			}
+	w.until("all operations settle", func() bool { return !w.pass() })
+}
+
+// pass moves the clock to the next moment at which something is due, and reports whether any operation is still open.
+func (w *world) pass() bool {
+	w.t.Helper()
+	open := false
+	for _, listed := range w.operations() {
+		op, err := w.store.Load(w.t.Context(), listed.Key)
+		if err != nil {
+			w.t.Fatal(err)
 		}
-		return !open
-	})
+		if op.State.Final() || op.State == effectonce.StateReview || op.Hold != effectonce.HoldNone {
+			continue
+		}
+		open = true
+		if wait := op.DueAt.Sub(op.AsOf); wait > 0 && !w.owned(op) {
+			w.advance(wait + time.Millisecond)
+		}
+	}
+	return open
 }
 
 func (w *world) owned(op effectonce.Operation) bool {
