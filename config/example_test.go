@@ -10,7 +10,7 @@ import (
 	"github.com/effectonce/effectonce/policy"
 )
 
-// The README's calls mean what it says of them.
+// The README's calls mean what it says of them; two runs that ask for one refund have one intent id (S2.5, S3.2).
 func TestTheExamplesCallsAreReadAsItsREADMESays(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "examples", "refund", "README.md"))

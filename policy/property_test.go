@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// S4.3, S16.11: a model that decides again in other words changes nothing that counts.
+// S2.3, S4.3, S16.11: a model that decides again in other words changes nothing that counts.
 func TestRewordingFreeTextChangesNothing(t *testing.T) {
 	t.Parallel()
 	tool := mustCompile(t, refund())
