@@ -61,14 +61,14 @@ func TestS16_04_TimedOut(t *testing.T) {
 	t.Parallel()
 	for name, faults := range map[string]string{
 		"after the effect":        "refunds#1 after-effect hang=20s",
-		"the effect comes later":  "refunds#1 before-effect hold=1200ms",
-		"the answer comes slowly": "refunds#1 after-effect slow=1200ms",
+		"the effect comes later":  "refunds#1 before-effect hold=2500ms",
+		"the answer comes slowly": "refunds#1 after-effect slow=2500ms",
 	} {
 		for _, k := range kinds {
 			t.Run(name+" "+string(k), func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t, k, faults)
-				a := w.ask(k.refund("r1", callTimeout(700*time.Millisecond)))
+				a := w.ask(k.refund("r1", callTimeout(2*time.Second)))
 				if a.Code != effectonce.CodeUnknownOutcome {
 					t.Errorf("the agent was told %+v, want that the outcome is unknown", a)
 				}
@@ -199,9 +199,9 @@ func TestS16_17_ProviderStillAtIt(t *testing.T) {
 	for _, k := range []kind{keyed, stripe} {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, k, "refunds#1 hold=3s")
+			w := newWorld(t, k, "refunds#1 hold=5s")
 			soon := func(t *effectonce.Terms) {
-				t.CallTimeout = 800 * time.Millisecond
+				t.CallTimeout = 1500 * time.Millisecond
 				t.Backoff, t.BackoffMax = 50*time.Millisecond, 200*time.Millisecond
 			}
 			w.worker("")

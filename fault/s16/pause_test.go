@@ -14,17 +14,18 @@ func TestS16_13_PausedBeforeSending(t *testing.T) {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, k, "")
-			began := time.Now()
-			paused := w.agent("stop before call", k.refund("r1", callTimeout(2*time.Second)))
+			const within = 3 * time.Second
+			paused := w.agent("stop before call", k.refund("r1", callTimeout(within)))
 			paused.struck("stop before call")
 			paused.asleep()
+			stopped := time.Now()
 
 			w.worker("")
 			w.settled()
 			w.wantOne(k.settled(false))
 			w.wantEffects(k.effects(false))
 			sent := w.sends()
-			w.until("its deadline is over", func() bool { return time.Since(began) > 2500*time.Millisecond })
+			w.until("its deadline is over", func() bool { return time.Since(stopped) > within })
 
 			told := paused.wake()[0]
 			if told.State != k.settled(false) {

@@ -39,13 +39,13 @@ func TestS16_06_TwoAgentsOneTicket(t *testing.T) {
 // S5.5: who does not wait is told to come back.
 func TestS16_06_LoserThatDoesNotWait(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, none, "refunds#1 hold=1500ms")
-	winner := w.agent("", none.refund("r1"))
-	w.until("the winner sends", func() bool { return w.sends() == 1 })
+	w := newWorld(t, none, "")
+	winner := w.agent("stop before call", none.refund("r1"))
+	winner.struck("stop before call")
 	if a := w.ask(none.refund("r1")); a.Code != effectonce.CodeConflict || a.Next != effectonce.AdviceRetry {
 		t.Errorf("the loser was told %+v, want a conflict and when to ask again", a)
 	}
-	if a := winner.answers()[0]; a.State != effectonce.StateSucceeded {
+	if a := winner.wake()[0]; a.State != effectonce.StateSucceeded {
 		t.Errorf("the winner was told %+v", a)
 	}
 	if a := w.ask(none.refund("r1")); a.State != effectonce.StateSucceeded || !a.Replayed {

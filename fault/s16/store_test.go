@@ -47,7 +47,7 @@ func TestS16_14_StoreUnavailableBeforeTheEffect(t *testing.T) {
 // S16.14: after the effect.
 func TestS16_14_StoreUnavailableAfterTheEffect(t *testing.T) {
 	t.Parallel()
-	brief := func(t *effectonce.Terms) { t.CallTimeout, t.Grace = time.Second, 500*time.Millisecond }
+	brief := func(t *effectonce.Terms) { t.CallTimeout, t.Grace = 3*time.Second, 200*time.Millisecond }
 	for _, k := range kinds {
 		t.Run("for a moment "+string(k), func(t *testing.T) {
 			t.Parallel()
@@ -112,7 +112,7 @@ func TestS16_21_DiskFullAfterTheEffect(t *testing.T) {
 		t.Run(string(k), func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, k, "")
-			a := k.refund("r1", func(t *effectonce.Terms) { t.CallTimeout, t.Grace = time.Second, 500*time.Millisecond })
+			a := k.refund("r1", func(t *effectonce.Terms) { t.CallTimeout, t.Grace = 3*time.Second, 200*time.Millisecond })
 			a.DiskFullAfter = true
 			told := w.ask(a)
 			if told.Code != effectonce.CodeStoreUnavailable || told.Sent != effectonce.SentUnknown {
