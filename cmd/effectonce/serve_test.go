@@ -203,7 +203,7 @@ func TestASecondSignalEndsTheDaemonAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("timeout: 1s"), []byte("timeout: 25s")), 0o600); err != nil {
+	if err := os.WriteFile(file, bytes.ReplaceAll(text, []byte("timeout: 1500ms"), []byte("timeout: 25s")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := serve(t, dir)
