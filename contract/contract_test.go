@@ -157,9 +157,10 @@ func TestTerms(t *testing.T) {
 	base := effectonce.DefaultTerms()
 	lying := base
 	lying.Keyed, lying.Retention, lying.Forever, lying.LookUp, lying.Lag = true, 90*day, true, true, time.Second
+	lying.LagUnknown = true
 
 	got := stripe(t).Terms(lying)
-	if !got.Keyed || got.Retention != day || got.Forever || !got.LookUp || got.Lag != time.Minute || got.Contract == "" || got.KeyForm.Encoding != "uuid" {
+	if !got.Keyed || got.Retention != day || got.Forever || !got.LookUp || got.Lag != time.Minute || got.LagUnknown || got.Contract == "" || got.KeyForm.Encoding != "uuid" {
 		t.Errorf("stripe/v1: %+v", got)
 	}
 	if err := got.Check(); err != nil {
@@ -176,19 +177,19 @@ func TestTerms(t *testing.T) {
 	}
 
 	none := resolve(t, "http/none", Settings{Path: "/pay"}).Terms(lying)
-	if none.Keyed || none.Retention != 0 || none.Forever || none.LookUp {
+	if none.Keyed || none.Retention != 0 || none.Forever || none.LookUp || none.LagUnknown {
 		t.Errorf("http/none promises something: %+v", none)
 	}
 
 	look := &LookUpSetting{Path: "/payments", Items: "data", Paging: Paging{Kind: PagingNone}}
 	settings := Settings{Path: "/pay", Reference: "id", Stamp: &StampSetting{Field: "ref"}, LookUp: look}
-	if lag := resolve(t, "http/lookup", settings).Terms(lying).Lag; lag != LagUnknown {
-		t.Errorf("an unknown lag is %s", lag)
+	if terms := resolve(t, "http/lookup", settings).Terms(lying); !terms.LagUnknown || terms.Lag != 0 {
+		t.Errorf("an unknown lag: %+v", terms)
 	}
 	known := 5 * time.Second
 	look.Lag = &known
-	if lag := resolve(t, "http/lookup", settings).Terms(lying).Lag; lag != known {
-		t.Errorf("a known lag is %s", lag)
+	if terms := resolve(t, "http/lookup", settings).Terms(lying); terms.LagUnknown || terms.Lag != known {
+		t.Errorf("a known lag: %+v", terms)
 	}
 }
 

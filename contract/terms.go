@@ -1,15 +1,8 @@
 package contract
 
-import (
-	"time"
+import "github.com/effectonce/effectonce"
 
-	"github.com/effectonce/effectonce"
-)
-
-// LagUnknown stands for a lag that nobody knows. It is longer than anything waits, so that no absence ever counts.
-const LagUnknown = 10 * 365 * 24 * time.Hour
-
-// Terms fills what the provider promises into terms that a policy has made: Keyed, Retention, Forever, KeyForm, LookUp, Lag,
+// Terms fills what the provider promises into terms that a policy has made: Keyed, Retention, Forever, KeyForm, LookUp, Lag, LagUnknown,
 // Processing and Contract. What base says about these is overwritten, but for a longer Processing. Unknown fails closed (S14.5): without a
 // known retention the key justifies no resend, and without a known lag absence is never conclusive.
 func (o *Operation) Terms(base effectonce.Terms) effectonce.Terms {
@@ -24,10 +17,10 @@ func (o *Operation) Terms(base effectonce.Terms) effectonce.Terms {
 			t.Retention, t.Forever = o.Retention.AtLeast, o.Retention.Forever
 		}
 	}
-	t.LookUp, t.Lag = o.LookUp != nil, 0
+	t.LookUp, t.Lag, t.LagUnknown = o.LookUp != nil, 0, false
 	if t.LookUp {
-		t.Lag = LagUnknown
-		if o.LookUp.Lag.Known() {
+		t.LagUnknown = !o.LookUp.Lag.Known()
+		if !t.LagUnknown {
 			t.Lag = o.LookUp.Lag.AtMost
 		}
 	}

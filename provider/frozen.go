@@ -48,8 +48,6 @@ type frozenLookUp struct {
 	Stamp     contract.Path   `json:"stamp"`
 	Reference contract.Path   `json:"reference"`
 	Paging    contract.Paging `json:"paging"`
-	// Conclusive says that the lag is known, so that absence can be concluded after it.
-	Conclusive bool `json:"conclusive"`
 }
 
 // insert names what goes into a gap.

@@ -23,8 +23,7 @@ const (
 
 // LookUp implements [effectonce.Provider]: it lists as the frozen look-up says, to the last page, and checks the stamp of each
 // item (S7.1). Any error, any answer but a readable 200, a list that loops or does not end, and another scope than the frozen one
-// are unavailable. Absent is answered only if the contract knows how far the list may be behind; otherwise finding nothing is
-// unavailable too, so that it concludes nothing.
+// are unavailable. From when on absence counts is for the terms to say: see contract.Operation.Terms.
 func (h *HTTP) LookUp(ctx context.Context, call effectonce.Call) effectonce.Finding {
 	f, err := parseFrozen(call.Request)
 	if err != nil {
@@ -104,9 +103,6 @@ func (s *search) conclude() effectonce.Finding {
 	case 1:
 		return effectonce.Finding{Found: effectonce.FoundOne, Result: s.found[0].raw, Reference: s.found[0].reference, Detail: seen + ", one is ours"}
 	case 0:
-		if !s.look.Conclusive {
-			return unavailable(seen + ", none is ours; how far the list may be behind is not known, so this concludes nothing")
-		}
 		return effectonce.Finding{Found: effectonce.FoundAbsent, Detail: seen + ", none is ours"}
 	}
 	return effectonce.Finding{Found: effectonce.FoundMany, Detail: fmt.Sprintf("%s, %d are ours", seen, len(s.found))}

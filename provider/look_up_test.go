@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/contract"
@@ -131,30 +130,27 @@ func TestLookUpWithoutEnd(t *testing.T) {
 	}
 }
 
-// The other kinds of paging, and S14.5: with an unknown lag nothing can be concluded from finding nothing.
+// The other kinds of paging.
 func TestLookUpKinds(t *testing.T) {
 	t.Parallel()
-	lag, zero, one := time.Second, 0, 1
+	zero, one := 0, 1
 	ours := `{"id":1,"meta":{"ref":"` + testStamp + `"}}`
 	other := `{"id":2,"meta":{"ref":"x"}}`
 	for _, tt := range []struct {
 		name   string
 		paging contract.Paging
 		items  contract.Path
-		lag    *time.Duration
 		pages  map[string]string // by the value of p
 		want   effectonce.Found
 	}{
-		{"one page", contract.Paging{Kind: contract.PagingNone}, "items", &lag, map[string]string{"": `{"items":[` + other + `]}`}, effectonce.FoundAbsent},
-		{"a bare list", contract.Paging{Kind: contract.PagingNone}, "", &lag, map[string]string{"": `[` + ours + `]`}, effectonce.FoundOne},
-		{"one page that has more", contract.Paging{Kind: contract.PagingNone, More: "more"}, "items", &lag, map[string]string{"": `{"items":[],"more":true}`}, effectonce.FoundUnavailable},
-		{"unknown lag, nothing found", contract.Paging{Kind: contract.PagingNone}, "items", nil, map[string]string{"": `{"items":[]}`}, effectonce.FoundUnavailable},
-		{"unknown lag, found", contract.Paging{Kind: contract.PagingNone}, "items", nil, map[string]string{"": `{"items":[` + ours + `]}`}, effectonce.FoundOne},
-		{"a cursor to the end", contract.Paging{Kind: contract.PagingCursor, Parameter: "p", Next: "next"}, "items", &lag, map[string]string{"": `{"items":[` + other + `],"next":"a b"}`, "a b": `{"items":[` + ours + `],"next":null}`}, effectonce.FoundOne},
-		{"a cursor nobody can read", contract.Paging{Kind: contract.PagingCursor, Parameter: "p", Next: "next"}, "items", &lag, map[string]string{"": `{"items":[],"next":{"a":1}}`}, effectonce.FoundUnavailable},
-		{"a cursor that loops", contract.Paging{Kind: contract.PagingCursor, Parameter: "p", Next: "next"}, "items", &lag, map[string]string{"": `{"items":[],"next":"a"}`, "a": `{"items":[],"next":"a"}`}, effectonce.FoundUnavailable},
-		{"numbered pages from one", contract.Paging{Kind: contract.PagingPage, Parameter: "p", First: &one}, "items", &lag, map[string]string{"1": `{"items":[` + other + `]}`, "2": `{"items":[` + ours + `]}`, "3": `{"items":[]}`}, effectonce.FoundOne},
-		{"numbered pages from zero", contract.Paging{Kind: contract.PagingPage, Parameter: "p", First: &zero}, "items", &lag, map[string]string{"0": `{"items":[` + other + `]}`, "1": `{"items":[]}`}, effectonce.FoundAbsent},
+		{"one page", contract.Paging{Kind: contract.PagingNone}, "items", map[string]string{"": `{"items":[` + other + `]}`}, effectonce.FoundAbsent},
+		{"a bare list", contract.Paging{Kind: contract.PagingNone}, "", map[string]string{"": `[` + ours + `]`}, effectonce.FoundOne},
+		{"one page that has more", contract.Paging{Kind: contract.PagingNone, More: "more"}, "items", map[string]string{"": `{"items":[],"more":true}`}, effectonce.FoundUnavailable},
+		{"a cursor to the end", contract.Paging{Kind: contract.PagingCursor, Parameter: "p", Next: "next"}, "items", map[string]string{"": `{"items":[` + other + `],"next":"a b"}`, "a b": `{"items":[` + ours + `],"next":null}`}, effectonce.FoundOne},
+		{"a cursor nobody can read", contract.Paging{Kind: contract.PagingCursor, Parameter: "p", Next: "next"}, "items", map[string]string{"": `{"items":[],"next":{"a":1}}`}, effectonce.FoundUnavailable},
+		{"a cursor that loops", contract.Paging{Kind: contract.PagingCursor, Parameter: "p", Next: "next"}, "items", map[string]string{"": `{"items":[],"next":"a"}`, "a": `{"items":[],"next":"a"}`}, effectonce.FoundUnavailable},
+		{"numbered pages from one", contract.Paging{Kind: contract.PagingPage, Parameter: "p", First: &one}, "items", map[string]string{"1": `{"items":[` + other + `]}`, "2": `{"items":[` + ours + `]}`, "3": `{"items":[]}`}, effectonce.FoundOne},
+		{"numbered pages from zero", contract.Paging{Kind: contract.PagingPage, Parameter: "p", First: &zero}, "items", map[string]string{"0": `{"items":[` + other + `]}`, "1": `{"items":[]}`}, effectonce.FoundAbsent},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -166,7 +162,7 @@ func TestLookUpKinds(t *testing.T) {
 				_, _ = w.Write([]byte(body))
 			})
 			o := keyedOptions(t, server.URL)
-			o.Settings.LookUp.Paging, o.Settings.LookUp.Items, o.Settings.LookUp.Lag = tt.paging, tt.items, tt.lag
+			o.Settings.LookUp.Paging, o.Settings.LookUp.Items = tt.paging, tt.items
 			h := newHTTP(t, o)
 			f := h.LookUp(t.Context(), aCall(t, h, `{"order_id":"o1","amount":{"minor":1,"currency":"EUR"}}`))
 			if f.Found != tt.want {

@@ -398,7 +398,7 @@ func (h *HTTP) frozenLookUp(arguments, body map[string]any) (*frozenLookUp, erro
 	if l == nil {
 		return nil, nil
 	}
-	f := &frozenLookUp{Items: l.Items, Stamp: l.Stamp, Reference: l.Reference, Paging: l.Paging, Conclusive: l.Lag.Known()}
+	f := &frozenLookUp{Items: l.Items, Stamp: l.Stamp, Reference: l.Reference, Paging: l.Paging}
 	known := map[string]any{"body": body, "argument": arguments}
 	var err error
 	var present bool

@@ -58,7 +58,7 @@ func TestFrozenRequest(t *testing.T) {
 		LookUp: &frozenLookUp{
 			Path: plain("/v1/orders/O%201%2F2/payments"), Query: parts{{Text: "currency=EUR&ref="}, {Insert: insertStamp}},
 			Headers: []frozenHeader{{"X-Order", plain("O 1/2")}}, Items: "items", Stamp: "meta.ref", Reference: "id",
-			Paging: contract.Paging{Kind: contract.PagingNone}, Conclusive: true,
+			Paging: contract.Paging{Kind: contract.PagingNone},
 		},
 	}
 	if diff := cmp.Diff(want, f); diff != "" {

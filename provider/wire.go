@@ -112,7 +112,8 @@ func (w *wire) transport(rt http.RoundTripper) (own http.RoundTripper, done func
 	t := base.Clone()
 	t.DisableKeepAlives = true
 	// A TLS dialer of its own hides the bytes; then only the absence of a connection is evidence.
-	w.counted = t.DialTLSContext == nil && t.DialTLS == nil //nolint:staticcheck // an old field that still counts
+	//lint:ignore SA1019 the old field still counts where somebody sets it
+	w.counted = t.DialTLSContext == nil && t.DialTLS == nil
 	if !w.counted {
 		return t, t.CloseIdleConnections
 	}
