@@ -31,7 +31,7 @@ func refundTicket(terms effectonce.Terms) effectonce.Intent {
 	}
 }
 
-// The provider is a plain function. Whoever repeats the intent gets the recorded result. S14.1
+// The provider is a plain function. Whoever repeats the intent gets the recorded result. S14.1, S2.2
 func Example() {
 	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
 	paid := 0
@@ -84,7 +84,7 @@ func ExampleFunction_WithLookUp() {
 	// sent: 1 refunds: 1
 }
 
-// The provider dedupes by key, for a day. After a lost answer the same bytes go out again under the same key. S7.2
+// The provider dedupes by key, for a day. After a lost answer the same bytes go out again under the same key. S7.2, S2.1
 func ExampleTerms_keyed() {
 	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
 	byKey := make(map[string]payment) // the provider's memory of keys
@@ -321,21 +321,138 @@ func ExampleGuard_Record() {
 	// succeeded attempts: 1 <nil>
 }
 
-// The key is computed from recorded fields, by one formula in every language (docs/identity.md). S3.1
+// The key is computed from recorded fields, by one formula in every language (docs/identity.md). In business scope a second run,
+// started by a trigger that came again or by another agent, has the same one. S3.1, S2.4, S2.5
 func ExampleIdentity_Key() {
-	key, err := effectonce.Identity{
-		Tenant: "default", Tool: "stripe.refund", Scope: effectonce.ScopeBusiness, IntentID: "refund:order-8812:ticket-5521",
-	}.Key()
-	fmt.Println(key, err)
-	// Output: ccb8cfdf02796e5990bcf54e21b61bd16411cffbf0df22fff1dc83039a177335 <nil>
+	for _, run := range []string{"run-1", "run-2"} {
+		key, err := effectonce.Identity{
+			Tenant: "default", Tool: "stripe.refund", Scope: effectonce.ScopeBusiness, Run: run, IntentID: "refund:order-8812:ticket-5521",
+		}.Key()
+		fmt.Println(key, err)
+	}
+	// Output:
+	// ccb8cfdf02796e5990bcf54e21b61bd16411cffbf0df22fff1dc83039a177335 <nil>
+	// ccb8cfdf02796e5990bcf54e21b61bd16411cffbf0df22fff1dc83039a177335 <nil>
 }
 
-// The decision table is a pure function: outside the window, with no look-up, nothing but a person can decide. S7.3
-func ExampleReconcile() {
-	ruling := effectonce.Reconcile(effectonce.Situation{Keyed: true, WindowOpen: false, AttemptsLeft: true, TimeLeft: true, SettleOver: true})
-	fmt.Println(ruling.Do, "by line", ruling.Line)
-	fmt.Println(ruling.Reason)
+// Access is asked before anything about an existing operation is compared or told: knowing an intent or a key opens nothing, and
+// whoever may not see the operation does not learn that the arguments differ. S5.12, S3.6, S15.2, I10
+func ExampleOptions_access() {
+	type user struct{}
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{
+		Access: func(ctx context.Context, op effectonce.Operation) error {
+			if ctx.Value(user{}) != op.Actor {
+				return effectonce.ErrForbidden
+			}
+			return nil
+		},
+	})
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		return payment{ID: "re_1", Amount: 480}, nil
+	})
+	owner := context.WithValue(context.Background(), user{}, "support-agent")
+	stranger := context.WithValue(context.Background(), user{}, "somebody")
+	outcome, err := guard.Do(owner, refundTicket(effectonce.Terms{}), provider)
+	fmt.Println("owner:", outcome.Outcome, err)
+
+	same, err := guard.Do(stranger, refundTicket(effectonce.Terms{}), provider)
+	fmt.Printf("stranger, same arguments: %v %q\n", effectonce.CodeOf(err), same.Operation.Reference)
+	other := refundTicket(effectonce.Terms{})
+	other.Arguments = effectonce.Arguments(map[string]any{"amount": 1})
+	_, err = guard.Do(stranger, other, provider)
+	fmt.Println("stranger, other arguments:", effectonce.CodeOf(err))
+	_, err = guard.Wait(stranger, outcome.Operation.Key, 0)
+	fmt.Println("stranger, by key:", effectonce.CodeOf(err))
 	// Output:
-	// review by line 12
-	// the provider may have forgotten the key; a resend could take effect again
+	// owner: succeeded <nil>
+	// stranger, same arguments: forbidden ""
+	// stranger, other arguments: forbidden
+	// stranger, by key: forbidden
+}
+
+// A tool that ensures a state is applied again after an ambiguous end: repeats are harmless, and no key is needed. S11.1
+func ExampleTerms_convergent() {
+	guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{})
+	deployed, calls := "", 0
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (string, error) {
+		calls++
+		deployed = "2.3.1"
+		if calls == 1 {
+			return "", errors.New("connection reset")
+		}
+		return deployed, nil
+	})
+
+	outcome, err := guard.Do(context.Background(), effectonce.Intent{
+		Tool: "deploy.ensure", ID: "deploy:production:2.3.1",
+		Terms: effectonce.Terms{Class: effectonce.ClassConvergent, Backoff: time.Millisecond},
+	}, provider, effectonce.WaitFor(10*time.Second))
+	fmt.Println(outcome.Outcome, err, "applied:", calls, "deployed:", deployed)
+	// Output: succeeded <nil> applied: 2 deployed: 2.3.1
+}
+
+// What was sent can still take effect until the settle time is over: until then a person's "absent" is refused, or goes on record
+// as an accepted risk. S5.11, S7.6
+func ExampleResolved_acceptRisk() {
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	store := memory.Open(memory.Options{Now: func() time.Time { return now }})
+	guard := effectonce.New(store, effectonce.Options{})
+	ctx := context.Background()
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		return payment{}, errors.New("504 gateway timeout")
+	}).WithLookUp(func(context.Context, effectonce.Call) (any, bool, error) {
+		return nil, false, nil
+	})
+	intent := refundTicket(effectonce.Terms{})
+	intent.RequestScope = "the test account" // in another scope than the provider's a look-up concludes nothing: review at once
+
+	_, _ = guard.Do(ctx, intent, provider)
+	now = now.Add(time.Minute)
+	outcome, err := guard.Do(ctx, intent, provider)
+	fmt.Println(effectonce.CodeOf(err))
+
+	absent := effectonce.Resolved{
+		Version: outcome.Operation.Version, Resolution: effectonce.ResolveAbsentFail, Person: "ann", Reason: "not in the ledger",
+	}
+	_, err = guard.Resolve(ctx, outcome.Operation.Key, absent)
+	var e *effectonce.Error
+	errors.As(err, &e)
+	fmt.Println(e.Code, "for another", e.RetryAfter)
+	absent.AcceptRisk = true
+	outcome, err = guard.Resolve(ctx, outcome.Operation.Key, absent)
+	fmt.Println(outcome.Outcome, err)
+
+	events, _ := store.Events(ctx, outcome.Operation.Key)
+	last := events[len(events)-1]
+	fmt.Println(last.Kind, last.Resolution, "by", last.Actor, "risk:", last.Risk)
+	// Output:
+	// in_review
+	// not_allowed for another 1m30s
+	// failed <nil>
+	// resolved absent_fail by ann risk: true
+}
+
+// The audit has one line for each transition: who, which attempt, what came of it, and why. S15.3
+func ExampleStore_events() {
+	store := memory.Open(memory.Options{})
+	guard := effectonce.New(store, effectonce.Options{Owner: "worker-1"})
+	ctx := context.Background()
+	attempts := 0
+	provider := effectonce.Func(func(context.Context, effectonce.Call) (payment, error) {
+		if attempts++; attempts == 1 {
+			return payment{}, effectonce.NotSent(errors.New("connection refused"))
+		}
+		return payment{ID: "re_1", Amount: 480}, nil
+	})
+	outcome, _ := guard.Do(ctx, refundTicket(effectonce.Terms{Backoff: time.Millisecond}), provider, effectonce.WaitFor(10*time.Second))
+
+	events, _ := store.Events(ctx, outcome.Operation.Key)
+	for _, e := range events {
+		fmt.Println(e.Seq, e.Kind, "by", e.Actor, "attempt", e.Attempt, "->", e.To)
+	}
+	// Output:
+	// 1 recorded by worker-1 attempt 1 -> in_progress
+	// 2 attempt_ended by worker-1 attempt 1 -> pending
+	// 3 claimed by worker-1 attempt 2 -> in_progress
+	// 4 attempt_ended by worker-1 attempt 2 -> succeeded
 }
