@@ -300,6 +300,11 @@ func TestWaitOfARead(t *testing.T) {
 	<-entered
 	op := f.send("POST", "/v1/operations", refund).want(t, 409, "code=conflict")
 	f.send("GET", "/v1/operations/"+op.key()+"?wait=1ms", "").want(t, 200, "outcome=in_progress", "next=retry_after")
+	// Whoever stops waiting, or is made to by a shutdown, is told how it stands.
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	f.send("GET", "/v1/operations/"+op.key()+"?wait=30s", "", func(r *http.Request) { *r = *r.WithContext(gone) }).want(t, 200, "outcome=in_progress")
+	f.send("POST", "/v1/operations?wait=30s", refund, func(r *http.Request) { *r = *r.WithContext(gone) }).want(t, 409, "code=conflict")
 	waited := make(chan answered)
 	go func() {
 		waited <- f.send("GET", "/v1/operations/"+op.key(), "", func(r *http.Request) { r.Header.Set("Prefer", "respond-async, wait=30") })

@@ -16,6 +16,8 @@ import (
 type Metrics struct {
 	mu     sync.Mutex
 	counts map[string]map[string]uint64
+	// stored says that a store is counted: otherwise its counters would stay at a zero that is not true.
+	stored bool
 }
 
 // NewMetrics returns an empty set.
@@ -29,6 +31,11 @@ var metricsHelp = map[string]string{
 	"effectonce_problems_total":     "Refusals, by error code.",
 	"effectonce_store_errors_total": "Failed store calls, by error code; lost races are not among them.",
 	"effectonce_transitions_total":  "Transitions of operations, by kind and the state they led to.",
+}
+
+// fromStore are the counters that need [Metrics.Store].
+var fromStore = map[string]bool{
+	"effectonce_attempts_total": true, "effectonce_attempt_ends_total": true, "effectonce_store_errors_total": true, "effectonce_transitions_total": true,
 }
 
 func (m *Metrics) add(name, labels string) {
@@ -55,7 +62,9 @@ func (m *Metrics) text(version string) string {
 	fmt.Fprintf(&b, "# HELP effectonce_build_info The program's version.\n# TYPE effectonce_build_info gauge\neffectonce_build_info{version=%q,go=%q} 1\n", version, runtime.Version())
 	names := make([]string, 0, len(metricsHelp))
 	for name := range metricsHelp {
-		names = append(names, name)
+		if m.stored || !fromStore[name] {
+			names = append(names, name)
+		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
@@ -81,6 +90,9 @@ func (m *Metrics) text(version string) string {
 
 // Store returns a store that counts what goes through it, workers' transitions included.
 func (m *Metrics) Store(s effectonce.Store) effectonce.Store {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stored = true
 	return &countedStore{Store: s, metrics: m}
 }
 

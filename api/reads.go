@@ -58,6 +58,10 @@ func (s *server) routeReads() {
 		problems: []effectonce.Code{effectonce.CodeNotFound},
 	}, func(c call[none]) (reply, error) {
 		o, err := s.guard.Wait(c.ctx, c.key, c.wait)
+		if err != nil && c.ctx.Err() != nil {
+			// The waiting was cut short, by the caller or by a shutdown: how it stands can still be told.
+			o, err = s.guard.Wait(c.ctx, c.key, 0)
+		}
 		if o, err = s.stands(c.ctx, o, err); err != nil {
 			return reply{}, err
 		}

@@ -1,11 +1,16 @@
 package api
 
 import (
+	"context"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/effectonce/effectonce"
 )
 
 func keysOf(a answered) []string {
@@ -178,10 +183,40 @@ func TestHealthMetricsAndHelp(t *testing.T) {
 			t.Errorf("the metrics lack %s:\n%s", line, text)
 		}
 	}
+	// A counter that nobody feeds is not shown as zero.
+	if plain := NewMetrics().text("1"); strings.Contains(plain, "attempts") || !strings.Contains(plain, "answers") {
+		t.Errorf("without a store the metrics are\n%s", plain)
+	}
 	if help := f.send("GET", "/errors/conflict", "").raw; !strings.Contains(help, "Somebody else holds the lease") {
 		t.Errorf("the help page is %q", help)
 	}
 	f.send("GET", "/errors/no_such_code", "").want(t, 404, "field=code")
+}
+
+// S5.12, S15.2: who may not see an operation learns neither its outcome nor whether arguments match, and a refusal shows nothing of it.
+func TestAccessIsAskedFirst(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	key := f.send("POST", "/v1/operations", refund).want(t, 200).key()
+	log := slog.New(slog.NewTextHandler(io.Discard, nil))
+	f.server.guard = effectonce.New(f.store, effectonce.Options{Logger: log, Access: func(context.Context, effectonce.Operation) error {
+		return &effectonce.Error{Code: effectonce.CodeForbidden, Detail: "not yours"}
+	}})
+	for _, r := range [][3]string{
+		{"POST", "/v1/operations", refund},
+		{"POST", "/v1/operations", strings.Replace(refund, "480", "450", 1)},
+		{"POST", "/v1/claims", refund},
+		{"GET", "/v1/operations/" + key, ""},
+		{"GET", "/v1/operations/" + key + "/events", ""},
+		{"POST", "/v1/operations/" + key + "/resolve", `{"version":2,"resolution":"abandoned","person":"m","reason":"x"}`},
+		{"POST", "/v1/claims/" + key + "/complete", `{"token":1}`},
+		{"POST", "/v1/claims/" + key + "/heartbeat", `{"token":1}`},
+		{"POST", "/v1/claims/" + key + "/looked_up", `{"token":1,"found":"absent"}`},
+	} {
+		if a := f.send(r[0], r[1], r[2]).want(t, 403, "code=forbidden"); strings.Contains(a.raw, "re_1") || a.get("operation") != nil {
+			t.Errorf("%s %s shows the operation: %s", r[0], r[1], a.raw)
+		}
+	}
 }
 
 // A page in a browser on this machine must not reach the daemon.
