@@ -244,4 +244,3 @@ func nested(tree any, at string) (any, error) {
 	}
 	return out, nil
 }
-

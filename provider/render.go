@@ -157,4 +157,3 @@ func (h *HTTP) headerParts(arguments any, call bool) ([]frozenHeader, error) {
 	slices.SortFunc(headers, func(a, b frozenHeader) int { return strings.Compare(a.Name, b.Name) })
 	return headers, nil
 }
-
