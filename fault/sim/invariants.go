@@ -81,10 +81,7 @@ type holder struct {
 
 func (t *track) hash(o *observed) {
 	o.number(t.permissions)
-	if t.holder != nil {
-		o.number(t.holder.worker.id)
-		o.bit(t.holder.life == t.holder.worker.life)
-	}
+	o.bit(t.holder != nil)
 	for _, r := range t.sends {
 		o.number(r.call.Attempt)
 		o.number(r.call.Epoch)

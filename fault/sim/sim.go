@@ -272,7 +272,7 @@ func (d *dice) addRequest(r *request) {
 		verb   Verb
 		weight int
 	}{
-		{verbDeliver, 20}, {verbDrop, 3}, {verbTwice, 10}, {verbDeny, 2}, {verbThrottle, 2},
+		{verbDeliver, 20}, {verbDrop, 3}, {verbTwice, 10}, {verbDeny, 5}, {verbThrottle, 2},
 		{verbFinish, 16}, {verbDecline, 1}, {verbBreak, 2}, {verbBreakAfter, 2},
 	} {
 		d.add(v.weight, Choice{Verb: v.verb, A: r.id})

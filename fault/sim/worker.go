@@ -59,6 +59,8 @@ type worker struct {
 	// saw is everything that the call under way has observed: what it does next depends on that and nothing else.
 	saw observed
 
+	// calls counts the calls that were begun.
+	calls int
 	// life counts the processes, so that one that was killed is told from its successor.
 	life int
 	// checked is when a deadline was last found not to be over; request what was then sent, and deadline when it is given up.
@@ -95,6 +97,7 @@ var discard = slog.New(slog.DiscardHandler)
 func (w *worker) begin(t *track, call func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
+	w.calls++
 	w.saw, w.success, w.troubled, w.busy = 0, "", false, t
 	w.next, w.stop = iter.Pull(iter.Seq[struct{}](func(yield func(struct{}) bool) {
 		defer func() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -387,19 +388,37 @@ func (w *world) hash() observed {
 			o.text(a.Effect.ID)
 		}
 	}
+	// Workers are alike, so it does not matter which of them is where.
+	each := make([]observed, 0, len(w.workers))
 	for _, wk := range w.workers {
-		o.text(string(wk.at))
-		o.word(uint64(wk.saw))
-		o.bit(wk.closed)
-		if wk.at == pointSend {
-			o.time(wk.checked)
-		}
-		if wk.at == pointAnswer {
-			o.number(wk.request.id)
-		}
-		if wk.timer != nil {
-			o.time(wk.timer.due)
-		}
+		each = append(each, wk.hash())
+	}
+	slices.Sort(each)
+	for _, h := range each {
+		o.word(uint64(h))
+	}
+	return o
+}
+
+// hash is the state of one worker.
+func (w *worker) hash() observed {
+	var o observed
+	o.text(string(w.at))
+	o.word(uint64(w.saw))
+	o.bit(w.closed)
+	o.number(w.calls)
+	for _, t := range w.world.tracks {
+		o.bit(t.holder != nil && t.holder.worker == w && t.holder.life == w.life)
+	}
+	if w.at == pointSend {
+		o.time(w.checked)
+	}
+	if w.at == pointAnswer {
+		o.number(w.request.id)
+		o.time(w.deadline)
+	}
+	if w.timer != nil {
+		o.time(w.timer.due)
 	}
 	return o
 }
