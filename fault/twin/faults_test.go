@@ -131,7 +131,7 @@ func TestGarbleAndForeign(t *testing.T) {
 	foreign := tw.refund("k2") // S6.7
 	foreign.want(t, 200, "")
 	metadata, _ := foreign.object["metadata"].(map[string]any)
-	if !strings.HasPrefix(foreign.id(), "re_foreign") || metadata["effectonce_key"] != "foreign" || foreign.object["amount"] != 480.0 {
+	if !strings.HasPrefix(foreign.id(), "re_foreign") || metadata["effectonce"] != "foreign" || foreign.object["amount"] != 480.0 {
 		t.Errorf("foreign: %s", foreign.body)
 	}
 	list := tw.get("/v1/refunds?payment_intent=pi_1")

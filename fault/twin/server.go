@@ -24,7 +24,7 @@ type Config struct {
 	Now func() time.Time
 	// Plan is the fault plan at the start and after each reset.
 	Plan Plan
-	// StampField is the metadata key whose value the ledger shows as the stamp; empty means "effectonce_key".
+	// StampField is the metadata key whose value the ledger shows as the stamp; empty means "effectonce".
 	StampField string
 	// LedgerFile, where set, is a JSON-lines file that mirrors effects, remembered keys and the clock's advance.
 	// It is read at the start, so that a twin that was killed continues. One twin at a time may use it.
@@ -68,7 +68,7 @@ func New(config Config) (*Server, error) {
 		config.Now = time.Now
 	}
 	if config.StampField == "" {
-		config.StampField = "effectonce_key"
+		config.StampField = "effectonce"
 	}
 	s := &Server{config: config, done: make(chan struct{})}
 	s.begin()

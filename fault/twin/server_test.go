@@ -99,7 +99,7 @@ func (tw twinUnderTest) send(ctx context.Context, method, path, key, body string
 	return g
 }
 
-const refund480 = "payment_intent=pi_1&amount=480&currency=EUR&reason=duplicate&metadata[effectonce_key]=abc&metadata[order]=A-1"
+const refund480 = "payment_intent=pi_1&amount=480&currency=EUR&reason=duplicate&metadata[effectonce]=abc&metadata[order]=A-1"
 
 func (tw twinUnderTest) refund(key string) got {
 	tw.t.Helper()
@@ -186,14 +186,14 @@ func TestRefundAndReplay(t *testing.T) {
 			t.Errorf("%s is %v, want %v", name, first.object[name], want)
 		}
 	}
-	if m, _ := first.object["metadata"].(map[string]any); m["effectonce_key"] != "abc" || m["order"] != "A-1" {
+	if m, _ := first.object["metadata"].(map[string]any); m["effectonce"] != "abc" || m["order"] != "A-1" {
 		t.Errorf("metadata: %v", m)
 	}
 	if first.header.Get("Idempotent-Replayed") != "" {
 		t.Error("the first answer is marked as a replay")
 	}
 	again := tw.send(t.Context(), "POST", "/v1/refunds", "k1",
-		"metadata[order]=A-1&metadata[effectonce_key]=abc&reason=duplicate&currency=EUR&amount=480&payment_intent=pi_1")
+		"metadata[order]=A-1&metadata[effectonce]=abc&reason=duplicate&currency=EUR&amount=480&payment_intent=pi_1")
 	again.want(t, 200, "")
 	if again.body != first.body || again.header.Get("Idempotent-Replayed") != "true" {
 		t.Errorf("replay: marker %q, body\n%s", again.header.Get("Idempotent-Replayed"), again.body)
@@ -408,10 +408,10 @@ func TestKindsWithoutKeys(t *testing.T) {
 				list.want(t, 404, "")
 				events.want(t, 404, "")
 				tw.get("/v1/refunds/"+second.id()).want(t, 404, "")
-				tw.get("/v1/refunds/search?query="+url.QueryEscape("metadata['effectonce_key']:'abc'")).want(t, 404, "")
+				tw.get("/v1/refunds/search?query="+url.QueryEscape("metadata['effectonce']:'abc'")).want(t, 404, "")
 				return
 			}
-			if metadata["effectonce_key"] != "abc" {
+			if metadata["effectonce"] != "abc" {
 				t.Errorf("metadata: %v", metadata)
 			}
 			list.want(t, 200, "")
