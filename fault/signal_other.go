@@ -13,3 +13,6 @@ func crash() {
 
 // stop cannot be continued where there is no SIGCONT, so it is a crash there.
 func stop() { crash() }
+
+// killed reports whether a child died; by what cannot be told here.
+func killed(p *os.ProcessState) bool { return !p.Success() }

@@ -19,3 +19,9 @@ func stop() {
 	// Another thread may take the signal, a moment after Kill returns; this one must not run on before that.
 	time.Sleep(20 * time.Millisecond)
 }
+
+// killed reports whether a child died by SIGKILL.
+func killed(p *os.ProcessState) bool {
+	status, ok := p.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
