@@ -296,6 +296,90 @@ func ExampleWaitFor() {
 	// waiting: succeeded re_1 replayed: true <nil>
 }
 
+// ownClock is a clock that passes only when somebody sleeps, and looks around then.
+type ownClock struct {
+	effectonce.SystemClock
+	now       time.Time
+	whileIdle func()
+}
+
+func (c *ownClock) Now() time.Time { return c.now }
+
+func (c *ownClock) Sleep(_ context.Context, d time.Duration) error {
+	c.whileIdle()
+	c.now = c.now.Add(d)
+	return nil
+}
+
+// countingStore counts the calls to a store that are under way.
+type countingStore struct {
+	effectonce.Store
+	underWay, calls int
+}
+
+func (s *countingStore) Load(ctx context.Context, key effectonce.Key) (effectonce.Operation, error) {
+	s.underWay++
+	s.calls++
+	defer func() { s.underWay-- }()
+	return s.Store.Load(ctx, key)
+}
+
+// Waiting reads now and then, and holds nothing of the store meanwhile: no call, so no connection and no transaction. S5.7
+func ExampleGuard_Wait() {
+	store := &countingStore{Store: memory.Open(memory.Options{})}
+	held, sleeps := 0, 0
+	clock := &ownClock{now: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC), whileIdle: func() {
+		sleeps++
+		held += store.underWay
+	}}
+	guard := effectonce.New(store, effectonce.Options{Clock: clock})
+	recorded, _ := guard.Record(context.Background(), refundTicket(effectonce.Terms{}))
+
+	outcome, err := guard.Wait(context.Background(), recorded.Operation.Key, time.Minute)
+	fmt.Println(outcome.Outcome, err)
+	fmt.Println("looked again:", sleeps > 10, "held while waiting:", held)
+	// Output:
+	// pending <nil>
+	// looked again: true held while waiting: 0
+}
+
+// gateway is a provider of one's own: it classifies its answers by what the other side promises.
+type gateway struct{ sent int }
+
+func (g *gateway) Call(context.Context, effectonce.Call) effectonce.End {
+	g.sent++
+	return effectonce.End{
+		Verdict: effectonce.VerdictUnknown, StoredError: true, // the other side keeps a 500 under the key and replays it
+		Failure: effectonce.Failure{Code: "api_error", Status: 500, Message: "internal error"},
+	}
+}
+
+func (*gateway) LookUp(context.Context, effectonce.Call) effectonce.Finding {
+	return effectonce.Finding{Found: effectonce.FoundUnavailable}
+}
+
+func (*gateway) Scope() string { return "https://pay.example/v1" }
+
+// A provider of one's own implements three methods. This one says that its error is stored under the key: sending again could only
+// replay it, so it is not done although the window is open, and a person decides. S6.5
+func ExampleProvider() {
+	now := time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC)
+	guard := effectonce.New(memory.Open(memory.Options{Now: func() time.Time { return now }}), effectonce.Options{})
+	provider := &gateway{}
+	intent := refundTicket(effectonce.Terms{Keyed: true, Retention: 24 * time.Hour})
+
+	_, err := guard.Do(context.Background(), intent, provider)
+	fmt.Println(effectonce.CodeOf(err))
+	now = now.Add(time.Hour)
+	outcome, err := guard.Do(context.Background(), intent, provider)
+	fmt.Println(effectonce.CodeOf(err), "sent:", provider.sent)
+	fmt.Println(outcome.Operation.Reason)
+	// Output:
+	// unknown
+	// in_review sent: 1
+	// the provider stored an error under the key and would only replay it
+}
+
 // Recorded now and executed later, by a background worker or by whoever comes with the same intent. S3.5
 func ExampleGuard_Record() {
 	store := memory.Open(memory.Options{})
