@@ -168,3 +168,11 @@ func until(ctx context.Context, d time.Duration, what string, check func(context
 }
 
 var errTooLong = errors.New("it took too long")
+
+// runHidden carries out what this program runs itself again for, other than its commands; was says whether that was asked.
+func runHidden() (was bool, code int) {
+	if job := os.Getenv(demoJobEnv); job != "" {
+		return true, demoWorker(job)
+	}
+	return runProbeChild()
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"text/tabwriter"
 	"time"
 )
@@ -143,11 +142,3 @@ func paid(n int, minor int64) string {
 }
 
 func euros(minor int64) string { return fmt.Sprintf("%d.%02d EUR", minor/100, minor%100) }
-
-// runHidden carries out what this program starts itself for; ok says whether that was asked.
-func runHidden(args []string) (ok bool, code int) {
-	if job := os.Getenv(demoJobEnv); job != "" {
-		return true, demoWorker(job)
-	}
-	return runProbeChild(args)
-}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -149,11 +148,6 @@ func problemOf(err error) problem {
 		return problem{Type: "/errors/" + own.name, Title: own.detail, Code: effectonce.Code(own.name), Detail: own.Error(), Remedy: own.remedy, Exit: own.code}
 	case errors.Is(err, context.Canceled):
 		return problem{Type: "/errors/interrupted", Title: "interrupted", Code: "interrupted", Exit: exitInterrupted}
-	}
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
-		return problem{Type: "/errors/unreachable", Title: "the daemon cannot be reached", Code: "unreachable", Detail: err.Error(),
-			Remedy: "is it running? start it with effectonce serve, or name it with --server", Exit: exitUnavailable}
 	}
 	return problem{Type: "/errors/internal", Title: effectonce.KindOf(effectonce.CodeInternal).Title, Code: effectonce.CodeInternal, Detail: err.Error(), Exit: exitInternal}
 }

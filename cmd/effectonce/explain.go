@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 	"text/tabwriter"
 
 	"github.com/effectonce/effectonce"
@@ -47,7 +45,7 @@ type explanation struct {
 
 // Run explains a call.
 func (e *explainCommand) Run(ctx context.Context, c *terminal) error {
-	args, err := e.arguments(c)
+	args, err := readArgument(c, "arguments", e.Arguments)
 	if err != nil {
 		return err
 	}
@@ -81,33 +79,6 @@ func (e *explainCommand) Run(ctx context.Context, c *terminal) error {
 		return c.show(x)
 	}
 	return x.print(c)
-}
-
-// argumentsBytesMax bounds what is read from a file or standard input.
-const argumentsBytesMax = 1 << 20
-
-func (e *explainCommand) arguments(c *terminal) (json.RawMessage, error) {
-	source, name := io.Reader(strings.NewReader(e.Arguments)), ""
-	switch {
-	case e.Arguments == "-":
-		source = c.in
-	case strings.HasPrefix(e.Arguments, "@"):
-		name = e.Arguments[1:]
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, invalid("arguments", "cannot be read: "+err.Error(), "name a file after @, or give the JSON itself")
-		}
-		defer f.Close()
-		source = f
-	}
-	b, err := io.ReadAll(io.LimitReader(source, argumentsBytesMax+1))
-	if err != nil {
-		return nil, invalid("arguments", "cannot be read: "+err.Error(), "name a readable file after @")
-	}
-	if len(b) > argumentsBytesMax {
-		return nil, &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "arguments", Detail: "are larger than 1 MiB", Remedy: "give less"}
-	}
-	return b, nil
 }
 
 // intent reads the call as the daemon would.

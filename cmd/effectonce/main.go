@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	if hidden, code := runHidden(os.Args[1:]); hidden {
+	if was, code := runHidden(); was {
 		os.Exit(code)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
