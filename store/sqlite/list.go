@@ -89,7 +89,7 @@ func conditions(f effectonce.Filter) (string, []driver.Value, error) {
 		add("state IN (?"+strings.Repeat(",?", len(states)-1)+")", states...)
 		if !slices.Contains(f.States, effectonce.StateSucceeded) {
 			add(`id IN (SELECT id FROM operations INDEXED BY operations_due WHERE due_at IS NOT NULL
-				UNION ALL SELECT id FROM operations INDEXED BY operations_notable WHERE state IN ('review', 'failed', 'abandoned'))`)
+				UNION ALL SELECT id FROM operations INDEXED BY operations_notable WHERE state = 'review' OR state = 'failed' OR state = 'abandoned')`)
 		}
 	}
 	if f.Alarmed {
