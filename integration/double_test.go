@@ -1,0 +1,129 @@
+package integration
+
+import (
+	"bufio"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stripe/stripe-go/v84"
+	"github.com/stripe/stripe-go/v84/client"
+)
+
+// double starts the Stripe double as a process, one for each test, and returns its address. Where Node or npm is missing the
+// test is skipped, or fails if everything is to be tested.
+func double(t *testing.T) string {
+	t.Helper()
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			unavailable(t, program+" is missing: install Node 18 or newer with npm (Debian: apt-get install nodejs npm)")
+		}
+	}
+	if err := install(); err != nil {
+		unavailable(t, "the Stripe double cannot be installed: "+err.Error())
+	}
+	command := exec.Command("node", "serve.js")
+	command.Dir = "stripe-mock"
+	command.Env = append(os.Environ(), "LOG_LEVEL=silent")
+	command.Stderr = os.Stderr
+	in, err := command.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := command.StdoutPipe()
+	if err == nil {
+		err = command.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = command.Process.Kill()
+		_ = command.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("the Stripe double said nothing: %v", err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// unavailable skips with one loud line, or fails where nothing may be skipped.
+func unavailable(t *testing.T, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" || os.Getenv("EFFECTONCE_TEST_ALL") != "" {
+		t.Fatal(why)
+	}
+	t.Skip("SKIPPED, NOT TESTED: " + why)
+}
+
+// install runs the install script once for all tests.
+var install = sync.OnceValue(func() error {
+	out, err := exec.Command("./stripe-mock/install.sh").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+})
+
+// official is Stripe's own client, pointed at an address, with as many retries of its own as asked for.
+func official(address string, retries int64) *client.API {
+	return officialThrough(address, retries, nil)
+}
+
+func officialThrough(address string, retries int64, transport http.RoundTripper) *client.API {
+	backends := stripe.NewBackendsWithConfig(&stripe.BackendConfig{
+		URL: stripe.String(address), MaxNetworkRetries: stripe.Int64(retries), HTTPClient: &http.Client{Transport: transport},
+		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
+	})
+	return client.New("sk_test_integration", backends)
+}
+
+const (
+	chargedMinor  = 100_000
+	refundedMinor = 48_000
+)
+
+// charge creates a charge that refunds can be made of, twice over.
+func charge(t *testing.T, address string) string {
+	t.Helper()
+	params := &stripe.ChargeParams{Amount: stripe.Int64(chargedMinor), Currency: stripe.String("eur")}
+	if err := params.SetSource("tok_visa"); err != nil {
+		t.Fatal(err)
+	}
+	c, err := official(address, 0).Charges.New(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.ID
+}
+
+// refunds reads back with the official client which refunds of the charge exist, and checks that the charge says the same.
+func refunds(t *testing.T, address, charge string) []*stripe.Refund {
+	t.Helper()
+	api := official(address, 0)
+	params := &stripe.RefundListParams{Charge: stripe.String(charge)}
+	var all []*stripe.Refund
+	sum := int64(0)
+	list := api.Refunds.List(params)
+	for list.Next() {
+		all = append(all, list.Refund())
+		sum += list.Refund().Amount
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := api.Charges.Get(charge, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.AmountRefunded != sum {
+		t.Errorf("the charge says that %d was refunded, the refunds sum up to %d", c.AmountRefunded, sum)
+	}
+	return all
+}
