@@ -94,13 +94,14 @@ func (b *batch) consider(t effectonce.Transition, now time.Time) (*effectonce.Tr
 	return &t, nil
 }
 
+const selectTwin = `SELECT id FROM operations INDEXED BY operations_twin
+	WHERE twin = ? AND created_at > ? AND tenant = ? AND tool = ? AND state <> 'failed'
+	AND NOT (intent_id = ? AND scope = ? AND (scope = 'business' OR ifnull(run, '') = ?) AND (scope <> 'step' OR ifnull(step, '') = ?))
+	ORDER BY id DESC LIMIT 1`
+
 // twin finds the latest recent operation that op is a twin of (S3.8). Revisions of one intent are no twins.
 func (b *batch) twin(op *effectonce.Operation, now time.Time) (effectonce.Key, bool, error) {
-	id, ok, err := b.integer(`SELECT id FROM operations INDEXED BY operations_twin
-		WHERE twin = ? AND created_at > ? AND tenant = ? AND tool = ? AND state <> 'failed'
-		AND NOT (intent_id = ? AND scope = ? AND (scope = 'business' OR ifnull(run, '') = ?) AND (scope <> 'step' OR ifnull(step, '') = ?))
-		ORDER BY id DESC LIMIT 1`,
-		op.Twin[:], now.Add(-op.Terms.TwinsWithin).UnixMicro(), op.Tenant, op.Tool,
+	id, ok, err := b.integer(selectTwin, op.Twin[:], now.Add(-op.Terms.TwinsWithin).UnixMicro(), op.Tenant, op.Tool,
 		op.IntentID, string(op.Scope), op.Run, op.Step)
 	if err != nil || !ok {
 		return effectonce.Key{}, false, err

@@ -56,15 +56,41 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 	return page, nil
 }
 
+func selectPage(where string, limit int) string {
+	return `SELECT id FROM operations WHERE ` + where + ` ORDER BY id DESC LIMIT ` + strconv.Itoa(limit)
+}
+
 // page returns the ids of a page's operations; narrow, so that what the filter passes over is not read whole.
 func (c *conn) page(ctx context.Context, where string, limit int, args []driver.Value) ([]int64, error) {
 	var ids []int64
-	err := c.queryOnce(ctx, `SELECT id FROM operations WHERE `+where+` ORDER BY id DESC LIMIT `+strconv.Itoa(limit), func(row []driver.Value) error {
+	err := c.queryOnce(ctx, selectPage(where, limit), func(row []driver.Value) error {
 		r := scanner{row: row}
 		ids = append(ids, r.integer())
 		return r.err
 	}, args...)
 	return ids, err
+}
+
+// rare selects from the narrow indexes a superset of the operations in the given states, none of which is succeeded.
+func rare(states []effectonce.State) string {
+	var notable []string
+	waiting := false
+	for _, s := range states {
+		switch s {
+		case effectonce.StateReview, effectonce.StateFailed, effectonce.StateAbandoned:
+			notable = append(notable, "'"+string(s)+"'")
+		default:
+			waiting = true
+		}
+	}
+	var from []string
+	if waiting {
+		from = append(from, "SELECT id FROM operations INDEXED BY operations_due WHERE due_at IS NOT NULL")
+	}
+	if len(notable) > 0 {
+		from = append(from, "SELECT id FROM operations INDEXED BY operations_notable WHERE (state = 'review' OR state = 'failed' OR state = 'abandoned') AND state IN ("+strings.Join(notable, ", ")+")")
+	}
+	return strings.Join(from, " UNION ALL ")
 }
 
 // conditions turns a filter into a WHERE. The rare states come from narrow indexes instead of a walk over everything.
@@ -88,8 +114,7 @@ func conditions(f effectonce.Filter) (string, []driver.Value, error) {
 		}
 		add("state IN (?"+strings.Repeat(",?", len(states)-1)+")", states...)
 		if !slices.Contains(f.States, effectonce.StateSucceeded) {
-			add(`id IN (SELECT id FROM operations INDEXED BY operations_due WHERE due_at IS NOT NULL
-				UNION ALL SELECT id FROM operations INDEXED BY operations_notable WHERE state = 'review' OR state = 'failed' OR state = 'abandoned')`)
+			add("id IN (" + rare(f.States) + ")")
 		}
 	}
 	if f.Alarmed {

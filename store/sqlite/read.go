@@ -10,6 +10,9 @@ import (
 
 const selectOperation = `SELECT ` + identityColumns + `, ` + lifeColumns + ` FROM operations WHERE key = ?`
 
+const selectDue = `SELECT ` + identityColumns + `, ` + lifeColumns + `
+	FROM operations INDEXED BY operations_due WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?`
+
 const selectHigh = `SELECT high FROM clock`
 
 // Load implements [effectonce.Store].
@@ -96,9 +99,7 @@ func (s *Store) Due(ctx context.Context, limit int) ([]effectonce.Operation, err
 		if err != nil {
 			return err
 		}
-		ops, err = s.operations(ctx, c, now, `SELECT `+identityColumns+`, `+lifeColumns+`
-			FROM operations INDEXED BY operations_due WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?`,
-			now.UnixMicro(), int64(limit))
+		ops, err = s.operations(ctx, c, now, selectDue, now.UnixMicro(), int64(limit))
 		return err
 	})
 	return ops, s.mapError(err)
