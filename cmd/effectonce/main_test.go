@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"effectonce": main})
 }
 
-// TestScripts runs testdata/script: what somebody sees at a terminal, refusals included.
+// S14.6, the command line: testdata/script has what somebody sees at a terminal, refusals included.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
