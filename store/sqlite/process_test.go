@@ -325,7 +325,7 @@ func TestReadOnlyFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	t.Cleanup(func() { _ = errors.Join(os.Chmod(dir, 0o755), os.RemoveAll(dir)) })
 	path := filepath.Join(dir, "effectonce.db")
 	s := open(t, path)
 	if err := s.Close(); err != nil {
