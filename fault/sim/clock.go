@@ -8,12 +8,12 @@ import (
 // beginning is when every run starts.
 var beginning = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// workerClock is a worker's [effectonce.Clock] on the world's one clock. What it shows is part of what the worker has observed.
+// workerClock is a worker's [effectonce.Clock] on the world's one clock.
 type workerClock struct{ worker *worker }
 
 func (c workerClock) Now() time.Time {
 	now := c.worker.world.now
-	c.worker.saw.time(now)
+	c.worker.looked(now)
 	return now
 }
 

@@ -2,7 +2,7 @@ package sim
 
 import (
 	"fmt"
-	"math"
+	"slices"
 	"time"
 
 	"github.com/effectonce/effectonce"
@@ -34,6 +34,9 @@ type Tally struct {
 	// States are the different states that were seen, Ends those of them in which only settling was left, Runs how often a
 	// schedule was executed from the beginning.
 	States, Ends, Runs, Steps int
+	// Again is how often a state was met again. Of these, Audited were looked at once more; Mistaken of them were not followed
+	// by the same states as the first time, which must be none.
+	Again, Audited, Mistaken int
 	// Schedules is how many different schedules lead through these states, from the beginning to an end.
 	Schedules float64
 	// Complete says that no state was left out for StatesMax.
@@ -50,7 +53,7 @@ func (t Tally) String() string {
 	if !t.Complete {
 		all = "NOT all"
 	}
-	return fmt.Sprintf("%s schedules: %.3g of them through %d states, %d ends, %d runs, %d steps in %s", all, t.Schedules, t.States, t.Ends, t.Runs, t.Steps, t.Elapsed.Round(time.Millisecond))
+	return fmt.Sprintf("%s schedules: %.3g of them through %d states, %d ends, %d runs, %d steps, %d of %d audited states mistaken, in %s", all, t.Schedules, t.States, t.Ends, t.Runs, t.Steps, t.Mistaken, t.Audited, t.Elapsed.Round(time.Millisecond))
 }
 
 // Enumerate walks all schedules depth first. A state is reached by running its schedule again from the beginning, since a
@@ -59,9 +62,10 @@ func (t Tally) String() string {
 // it is in, on which alone depends what it does next.
 func Enumerate(s Small) Tally {
 	begun := time.Now()
-	e := &enumeration{small: s, seen: map[observed]float64{}}
+	e := &enumeration{small: s, seen: map[observed]node{}}
 	e.tally.Complete = true
-	e.tally.Schedules = e.walk(nil, e.start(nil))
+	first := e.start(nil)
+	e.tally.Schedules = e.walk(nil, first, e.hash(first)).schedules
 	e.tally.States = len(e.seen)
 	e.tally.Elapsed = time.Since(begun)
 	return e.tally
@@ -69,8 +73,15 @@ func Enumerate(s Small) Tally {
 
 type enumeration struct {
 	small Small
-	seen  map[observed]float64 // schedules from there to an end
+	seen  map[observed]node
 	tally Tally
+}
+
+// node is a state that was walked through: the number of schedules from there to an end, and the hash of the states that
+// follow it.
+type node struct {
+	schedules float64
+	next      observed
 }
 
 // budget is what a schedule has used up.
@@ -117,45 +128,80 @@ func (b *budget) spend(v Verb) {
 	}
 }
 
-// walk goes through everything that can follow a schedule whose world is given, and returns how many schedules that are.
-func (e *enumeration) walk(schedule []Choice, w *enumerated) float64 {
+// walk goes through everything that can follow a schedule whose world and state are given.
+func (e *enumeration) walk(schedule []Choice, w *enumerated, state observed) node {
 	if w.violation != nil {
 		e.fail(schedule, w)
 	}
 	if e.tally.Failure != nil {
 		w.close()
-		return 0
+		return node{}
 	}
-	h := e.hash(w)
-	if n, ok := e.seen[h]; ok {
-		w.close()
+	if n, ok := e.seen[state]; ok {
+		e.audit(schedule, w, n)
 		return n
 	}
 	if e.small.StatesMax > 0 && len(e.seen) >= e.small.StatesMax {
 		e.tally.Complete = false
 		w.close()
-		return 0
+		return node{}
 	}
-	// A schedule only ever adds to what has happened, so that a state cannot come back on the way to its own end.
-	e.seen[h] = math.NaN()
+	e.seen[state] = node{}
 	choices := e.choices(w)
 	if len(choices) == 0 {
 		e.end(schedule, w)
-		e.seen[h] = 1
-		return 1
+		e.seen[state] = node{schedules: 1}
+		return e.seen[state]
 	}
-	n := 0.0
+	var n node
+	var follow []observed
 	for i, c := range choices {
 		next := append(schedule[:len(schedule):len(schedule)], c)
-		if i > 0 {
-			n += e.walk(next, e.start(next))
-			continue
+		if i == 0 {
+			e.step(w, c)
+		} else {
+			w = e.start(next)
 		}
-		e.step(w, c)
-		n += e.walk(next, w)
+		h := e.hash(w)
+		follow = append(follow, h)
+		n.schedules += e.walk(next, w, h).schedules
 	}
-	e.seen[h] = n
+	n.next = combine(follow)
+	e.seen[state] = n
 	return n
+}
+
+// combine hashes states whatever their order.
+func combine(states []observed) observed {
+	slices.Sort(states)
+	var o observed
+	for _, h := range states {
+		o.word(uint64(h))
+	}
+	return o
+}
+
+// auditEvery is how many states are met again between two that are looked at once more.
+const auditEvery = 50
+
+// audit looks at a state that was met again: what follows it must be what followed it the first time. That is what makes it
+// right not to walk through it a second time.
+func (e *enumeration) audit(schedule []Choice, w *enumerated, n node) {
+	defer w.close()
+	e.tally.Again++
+	if e.tally.Again%auditEvery != 0 || n.next == 0 || !e.tally.Complete {
+		return
+	}
+	e.tally.Audited++
+	var follow []observed
+	for _, c := range e.choices(w) {
+		next := e.start(append(schedule[:len(schedule):len(schedule)], c))
+		follow = append(follow, e.hash(next))
+		next.close()
+	}
+	if combine(follow) != n.next {
+		e.tally.Mistaken++
+	}
 }
 
 // end lets everything settle where no choice is left.
@@ -195,11 +241,11 @@ func (e *enumeration) choices(w *enumerated) []Choice {
 	}
 	for _, wk := range w.workers {
 		if wk.at == pointIdle {
-			add(wk.calls < s.Calls+wk.life-1 && e.worthwhile(w.tracks[0]), verbDo, wk.id, 1)
+			add(wk.calls < s.Calls+wk.life-1 && w.worthwhile(w.tracks[0]), verbDo, wk.id, 1)
 			continue
 		}
 		add(true, verbRun, wk.id, 0)
-		add(w.used.crashes < s.Crashes, verbCrash, wk.id, 0)
+		add(w.used.crashes < s.Crashes && !wk.fresh(), verbCrash, wk.id, 0)
 		// An answer is lost only once there is one; before, the worker may wait.
 		add(w.used.losses < s.Losses && wk.at == pointAnswer && wk.request.conn.answer != nil, verbReset, wk.id, 0)
 		add(s.Setting.Lag > 0, verbFresh, wk.id, 0)
@@ -218,15 +264,41 @@ func (e *enumeration) choices(w *enumerated) []Choice {
 		add(w.early(t), verbAbsent, t.id, 0)
 		add(w.used.resends < s.Resends && w.early(t), verbResend, t.id, 0)
 	}
-	if !w.settled() {
-		add(w.used.ticks < s.Ticks, verbTick, 1, 0)
+	if w.begun() {
+		add(w.used.ticks < s.Ticks && !w.anyFresh(), verbTick, 1, 0)
 	}
 	return all
 }
 
-// worthwhile reports whether a call would find anything to do; one that does not, changes nothing.
-func (e *enumeration) worthwhile(t *track) bool {
-	return t.row.State == "" || !t.row.DueAt.IsZero() && !t.row.State.Final()
+// begun: before anybody has begun, and after everything is over, the time makes no difference.
+func (w *enumerated) begun() bool {
+	for _, wk := range w.workers {
+		if wk.at != pointIdle {
+			return true
+		}
+	}
+	return w.tracks[0].row.State != "" && !w.settled()
+}
+
+// fresh reports whether a worker has begun a call that has left no trace yet. To pause it there, or to crash it, is the same as
+// that it begins later, or never.
+func (w *worker) fresh() bool {
+	return w.at == pointStore && (w.writes == effectonce.EventRecorded || w.writes == effectonce.EventTakenOver || w.writes == effectonce.EventClaimed)
+}
+
+func (w *enumerated) anyFresh() bool {
+	for _, wk := range w.workers {
+		if wk.fresh() {
+			return true
+		}
+	}
+	return false
+}
+
+// worthwhile reports whether a call would find anything to do; one that does not, changes nothing, and one that begins early
+// and is paused is the same as one that begins when there is something to do.
+func (w *enumerated) worthwhile(t *track) bool {
+	return t.row.State == "" || !t.row.DueAt.IsZero() && !w.now.Before(t.row.DueAt)
 }
 
 // early: the person's decisions are tried at every moment.

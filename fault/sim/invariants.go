@@ -85,7 +85,6 @@ func (t *track) hash(o *observed) {
 	for _, r := range t.sends {
 		o.number(r.call.Attempt)
 		o.number(r.call.Epoch)
-		o.time(r.sent)
 		o.bit(r.reached)
 	}
 }

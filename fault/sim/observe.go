@@ -63,30 +63,51 @@ func (o *observed) err(err error) {
 	o.text(string(effectonce.CodeOf(err)))
 }
 
-// operation adds what can change in an operation.
+// operation adds what can be told of an operation without a clock.
 func (o *observed) operation(op effectonce.Operation) {
 	o.text(string(op.State))
 	if op.State == "" {
 		return
 	}
 	o.text(string(op.Hold))
-	for _, n := range []int{int(op.Version), int(op.Token), op.Epoch, op.Attempt, op.Spent, op.Looks} {
+	o.text(string(op.LastVerdict))
+	o.text(op.Reference)
+	for _, n := range []int{op.Epoch, op.Attempt, op.Spent, min(op.Looks, 2)} {
 		o.number(n)
 	}
 	for _, b := range []bool{op.Parked, op.Open, op.Exposed, op.StoredError, op.Permission != nil, op.Evidence != nil, op.Alarm != ""} {
 		o.bit(b)
 	}
-	for _, t := range []time.Time{op.CreatedAt, op.DueAt, op.OpenedAt, op.StartedAt, op.FirstSentAt, op.LastSentAt, op.TakenAt, op.InFlightUntil, op.SettledAt, op.AsOf} {
-		o.time(t)
-	}
-	o.text(string(op.LastVerdict))
-	o.text(op.Reference)
 	if op.Evidence != nil {
-		o.number(op.Evidence.Attempt)
 		o.number(op.Evidence.Epoch)
 		o.text(op.Evidence.Reference)
 	}
-	if op.Permission != nil {
-		o.time(op.Permission.At)
+}
+
+// times adds the moments on which an operation's future depends. What has passed is passed, however long ago.
+func (o *observed) times(op effectonce.Operation, now time.Time) {
+	o.bit(op.DueAt.IsZero())
+	o.word(uint64(max(op.DueAt.Sub(now), 0)))
+	o.word(uint64(max(op.InFlightUntil.Sub(now), 0)))
+	o.time(op.OpenedAt)
+	o.time(op.FirstSentAt)
+	o.time(op.LastSentAt)
+	if op.State == effectonce.StateInProgress && !op.Open {
+		o.time(op.TakenAt)
+	}
+}
+
+// transition adds what is about to be written.
+func (o *observed) transition(t effectonce.Transition) {
+	o.text(string(t.Event.Kind))
+	o.text(string(t.Event.Verdict))
+	o.number(t.Event.Line)
+	o.operation(t.To)
+	for _, at := range [][2]time.Time{{t.From.DueAt, t.To.DueAt}, {t.From.InFlightUntil, t.To.InFlightUntil}} {
+		// What is left as it was keeps its time; what is new is moved to the commit, so its distance counts.
+		o.bit(at[0].Equal(at[1]))
+		if !at[0].Equal(at[1]) && !at[1].IsZero() {
+			o.word(uint64(at[1].Sub(t.At)))
+		}
 	}
 }

@@ -19,14 +19,13 @@ func (workerProvider) Scope() string { return "account" }
 // Call implements [effectonce.Provider].
 func (p workerProvider) Call(_ context.Context, call effectonce.Call) effectonce.End {
 	w := p.worker
-	deadline := w.world.now.Add(call.SendWithin)
+	w.deadline = w.world.now.Add(call.SendWithin)
 	w.yield(pointCheck)
-	if !w.world.now.Before(deadline) {
+	if !w.world.now.Before(w.deadline) {
 		return effectonce.End{Verdict: effectonce.VerdictNotSent, Failure: effectonce.Failure{Code: "deadline_passed"}}
 	}
 	w.checked = w.world.now
 	w.yield(pointSend)
-	w.deadline = deadline
 	w.request = w.world.send(w, call)
 	conn := w.request.conn
 	o := w.yield(pointAnswer)
@@ -125,7 +124,7 @@ func (p workerProvider) LookUp(_ context.Context, call effectonce.Call) effecton
 // claimed is external execution by an agent that holds the effect itself: claim, look up or execute, report (DESIGN 6).
 func (w *worker) claimed(ctx context.Context, t *track) {
 	before := w.world.now
-	w.saw.time(before)
+	w.looked(before)
 	c, err := w.guard.Claim(ctx, w.world.intent(t, w.wording(), false))
 	p := workerProvider{worker: w}
 	for err == nil {
@@ -141,7 +140,7 @@ func (w *worker) claimed(ctx context.Context, t *track) {
 				finding = p.LookUp(ctx, call)
 			}
 			before = w.world.now
-			w.saw.time(before)
+			w.looked(before)
 			c, err = w.guard.LookedUp(ctx, op.Key, c.Token, finding)
 		case effectonce.TaskExecute:
 			end := effectonce.End{Verdict: effectonce.VerdictNotSent, Failure: effectonce.Failure{Code: "deadline_passed"}}

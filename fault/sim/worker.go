@@ -56,8 +56,12 @@ type worker struct {
 	cancel context.CancelFunc
 	timer  *timer
 	closed bool
-	// saw is everything that the call under way has observed: what it does next depends on that and nothing else.
-	saw observed
+	// saw is what the call under way has observed, apart from the time, and pending what it is about to write. clock are its
+	// readings of the clock, and version is that of the row it has read last. What it does next depends on these alone.
+	saw, pending observed
+	writes       effectonce.EventKind
+	clock        []time.Time
+	version      int64
 
 	// calls counts the calls that were begun.
 	calls int
@@ -98,7 +102,8 @@ func (w *worker) begin(t *track, call func(ctx context.Context)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	w.cancel = cancel
 	w.calls++
-	w.saw, w.success, w.troubled, w.busy = 0, "", false, t
+	w.saw, w.pending, w.writes, w.clock, w.version = 0, 0, "", w.clock[:0], 0
+	w.success, w.troubled, w.busy = "", false, t
 	w.next, w.stop = iter.Pull(iter.Seq[struct{}](func(yield func(struct{}) bool) {
 		defer func() {
 			if p := recover(); p != nil && p != (crashed{}) {
@@ -124,7 +129,20 @@ func (w *worker) run(o order) {
 
 func (w *worker) idle() {
 	w.at, w.next, w.stop, w.request, w.busy = pointIdle, nil, nil, nil, nil
-	w.saw = 0
+	w.saw, w.pending, w.writes, w.clock, w.version = 0, 0, "", w.clock[:0], 0
+}
+
+// looked notes a reading of the clock.
+func (w *worker) looked(now time.Time) {
+	if n := len(w.clock); n == 0 || w.clock[n-1] != now {
+		w.clock = append(w.clock, now)
+	}
+}
+
+// read notes a row that was read.
+func (w *worker) read(op effectonce.Operation) {
+	w.saw.operation(op)
+	w.version = op.Version
 }
 
 // crash kills the process where it stands.
@@ -167,15 +185,17 @@ func unavailable(detail string) error {
 	return &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Detail: detail}
 }
 
-// call makes one store call; do returns what there is to observe.
-func (s workerStore) call(do func(saw *observed) error) error {
+// call makes one store call.
+func (s workerStore) call(name string, do func() error) error {
 	w := s.worker
+	w.saw.text(name)
 	o := w.yield(pointStore)
 	if o == orderFail {
 		w.troubled = true
 		return unavailable("the store failed before the commit")
 	}
-	err := do(&w.saw)
+	err := do()
+	w.pending, w.writes = 0, ""
 	w.saw.err(err)
 	if o == orderLose {
 		w.troubled = true
@@ -188,10 +208,11 @@ func (s workerStore) call(do func(saw *observed) error) error {
 }
 
 func (s workerStore) Create(ctx context.Context, t effectonce.Transition) (op effectonce.Operation, created bool, err error) {
-	err = s.call(func(saw *observed) (err error) {
+	s.worker.writes = effectonce.EventRecorded
+	err = s.call("create", func() (err error) {
 		op, created, err = s.worker.world.create(s.worker, ctx, t)
-		saw.bit(created)
-		saw.operation(op)
+		s.worker.saw.bit(created)
+		s.worker.read(op)
 		return err
 	})
 	if err != nil {
@@ -201,9 +222,13 @@ func (s workerStore) Create(ctx context.Context, t effectonce.Transition) (op ef
 }
 
 func (s workerStore) Apply(ctx context.Context, t effectonce.Transition) (op effectonce.Operation, err error) {
-	err = s.call(func(saw *observed) (err error) {
+	s.worker.pending.transition(t)
+	s.worker.writes = t.Event.Kind
+	err = s.call("apply", func() (err error) {
 		op, err = s.worker.world.apply(s.worker, ctx, t)
-		saw.operation(op)
+		if err == nil {
+			s.worker.read(op)
+		}
 		return err
 	})
 	if err != nil {
@@ -213,18 +238,17 @@ func (s workerStore) Apply(ctx context.Context, t effectonce.Transition) (op eff
 }
 
 func (s workerStore) Extend(ctx context.Context, key effectonce.Key, token int64, lease, limit time.Duration) (left time.Duration, err error) {
-	err = s.call(func(saw *observed) (err error) {
+	err = s.call("extend", func() (err error) {
 		left, err = s.worker.world.extend(ctx, key, token, lease, limit)
-		saw.word(uint64(left))
 		return err
 	})
 	return left, err
 }
 
 func (s workerStore) Load(ctx context.Context, key effectonce.Key) (op effectonce.Operation, err error) {
-	err = s.call(func(saw *observed) (err error) {
+	err = s.call("load", func() (err error) {
 		op, err = s.worker.world.store.Load(ctx, key)
-		saw.operation(op)
+		s.worker.read(op)
 		return err
 	})
 	if err != nil {
@@ -234,10 +258,10 @@ func (s workerStore) Load(ctx context.Context, key effectonce.Key) (op effectonc
 }
 
 func (s workerStore) Due(ctx context.Context, limit int) (ops []effectonce.Operation, err error) {
-	err = s.call(func(saw *observed) (err error) {
+	err = s.call("due", func() (err error) {
 		ops, err = s.worker.world.store.Due(ctx, limit)
 		for _, op := range ops {
-			saw.operation(op)
+			s.worker.read(op)
 		}
 		return err
 	})
@@ -245,11 +269,10 @@ func (s workerStore) Due(ctx context.Context, limit int) (ops []effectonce.Opera
 }
 
 func (s workerStore) Events(ctx context.Context, key effectonce.Key) (events []effectonce.Event, err error) {
-	err = s.call(func(saw *observed) (err error) {
+	err = s.call("events", func() (err error) {
 		events, err = s.worker.world.store.Events(ctx, key)
 		for _, e := range events {
-			saw.text(string(e.Kind))
-			saw.number(int(e.Token))
+			s.worker.saw.text(string(e.Kind))
 		}
 		return err
 	})

@@ -370,6 +370,7 @@ func (w *world) hash() observed {
 	o.time(w.now)
 	for _, t := range w.tracks {
 		o.operation(t.row)
+		o.times(t.row, w.now)
 		t.hash(&o)
 	}
 	o.word(w.provider.Hash(w.now))
@@ -379,8 +380,9 @@ func (w *world) hash() observed {
 		}
 		o.number(r.id)
 		o.number(int(r.stage))
-		o.time(r.sent)
-		o.time(r.received)
+		if at, ok := r.bound(w.setting); ok {
+			o.time(at)
+		}
 		o.bit(r.copied)
 		if a := r.conn.answer; a != nil {
 			o.text(string(a.Outcome))
@@ -410,12 +412,33 @@ func (w *worker) hash() observed {
 	for _, t := range w.world.tracks {
 		o.bit(t.holder != nil && t.holder.worker == w && t.holder.life == w.life)
 	}
-	if w.at == pointSend {
-		o.time(w.checked)
+	now := w.world.now
+	if w.at != pointIdle {
+		// What an out-dated write would have written does not matter: it is refused.
+		current := false
+		for _, t := range w.world.tracks {
+			current = current || t.row.Version == w.version
+		}
+		o.bit(current)
+		if current {
+			o.word(uint64(w.pending))
+		}
+		// A worker's clock only bounds its own call, so that what is older than a lease is all the same.
+		var ages uint64
+		for _, at := range w.clock {
+			ages |= 1 << min(now.Sub(at)/Tick, time.Duration(w.world.setting.Call+w.world.setting.Grace))
+		}
+		o.word(ages)
 	}
-	if w.at == pointAnswer {
+	switch w.at {
+	case pointCheck:
+		o.word(uint64(max(w.deadline.Sub(now), 0)))
+	case pointSend:
+		o.word(uint64(max(w.deadline.Sub(now), 0)))
+		o.time(w.checked)
+	case pointAnswer:
+		o.word(uint64(max(w.deadline.Sub(now), 0)))
 		o.number(w.request.id)
-		o.time(w.deadline)
 	}
 	if w.timer != nil {
 		o.time(w.timer.due)
