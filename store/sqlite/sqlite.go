@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"time"
@@ -96,12 +97,14 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 
 func (s *Store) writerPragmas() []string {
 	return []string{
-		"busy_timeout = 0", // the writer waits by itself
+		// While it is opened another process may be recovering or removing the log; afterwards the writer waits by itself.
+		fmt.Sprintf("busy_timeout = %d", s.busyTimeout.Milliseconds()),
 		"synchronous = FULL",
 		"foreign_keys = OFF", // references are made by this package, checked by its tests, and cost a look-up each
 		"temp_store = MEMORY",
 		pragmaCache(writerCacheKiB),
 		pragmaCheckpoint(checkpointPages),
+		"busy_timeout = 0",
 	}
 }
 
