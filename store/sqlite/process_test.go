@@ -318,9 +318,9 @@ func TestProcessesOpenANewFileAtOnce(t *testing.T) {
 	}
 }
 
-// TestReadOnlyFile runs as a user whom permissions bind.
+// TestReadOnlyFile opens the file as a user whom permissions bind. It is not parallel: a program that was just written cannot be
+// started while another test's child still holds the file that was open for it.
 func TestReadOnlyFile(t *testing.T) {
-	t.Parallel()
 	dir, err := os.MkdirTemp("", "effectonce")
 	if err != nil {
 		t.Fatal(err)
