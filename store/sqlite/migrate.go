@@ -36,6 +36,7 @@ func (s *Store) prepareFile(ctx context.Context) error {
 	if err := s.checkPath(); err != nil {
 		return err
 	}
+	makePrivate(s.path)
 	deadline := time.Now().Add(s.busyTimeout)
 	for {
 		err := s.migrate(ctx)
@@ -47,6 +48,23 @@ func (s *Store) prepareFile(ctx context.Context) error {
 			return ctx.Err()
 		case <-time.After(10 * time.Millisecond):
 		}
+	}
+}
+
+// makePrivate makes a missing file that only its owner can read, since it will hold the installation's secret (S3.9); the log beside it
+// takes after it. It is linked into place closed: closing a file drops the locks of this process's other connections to it. Where
+// that is not possible, SQLite makes the file or says why it cannot.
+func makePrivate(path string) {
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".effectonce-*")
+	if err != nil {
+		return
+	}
+	defer os.Remove(f.Name())
+	if f.Close() == nil {
+		_ = os.Link(f.Name(), path)
 	}
 }
 
