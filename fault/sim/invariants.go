@@ -71,6 +71,8 @@ type track struct {
 	permissions int
 	// waited is when an agent last came back for it while everything settles.
 	waited time.Time
+	// waiting says that it was pending, with time left before it expires, when everything began to settle.
+	waiting bool
 }
 
 type holder struct {
@@ -253,6 +255,9 @@ func (w *world) checkReview(t *track, before effectonce.Operation, e effectonce.
 	}
 	if t.permissions > 0 && before.Permission != nil && e.Found != effectonce.FoundMany && t.row.Evidence == nil {
 		w.violate("S7.6", "operation %d: it is back in review with a permission to resend that nobody has used", t.id)
+	}
+	if ev := t.row.Evidence; ev != nil && ev.Epoch == t.row.Epoch && e.Found != effectonce.FoundMany {
+		w.violate("S5.8", "operation %d: a person is called although a success is stored", t.id)
 	}
 	if before.Epoch > 0 || t.spent() >= terms.Attempts || before.StoredError || e.Found == effectonce.FoundMany {
 		return

@@ -64,7 +64,7 @@ func (p workerProvider) classify(call effectonce.Call, a answer) effectonce.End 
 		return effectonce.End{Verdict: effectonce.VerdictUnknown, Failure: effectonce.Failure{Code: code}}
 	}
 	switch {
-	case a.status != 0 && s.Twice:
+	case a.status != 0 && s.Twice && !p.worker.world.trusting:
 		return ambiguous("refused_in_front")
 	case a.status == statusDenied:
 		return effectonce.End{Verdict: effectonce.VerdictRejected, Failure: effectonce.Failure{Code: "denied", Status: a.status}}

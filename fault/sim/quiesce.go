@@ -15,6 +15,10 @@ const roundsMax = 2000
 // call again, the background works, the clock moves, and a truthful person decides what waits for one. Then I11 and the
 // final counts must hold.
 func (w *world) quiesce() {
+	for _, t := range w.tracks {
+		t.waiting = t.row.State == effectonce.StatePending && t.row.Hold == effectonce.HoldNone && !w.setting.External &&
+			w.now.Add(5*Tick).Before(t.row.CreatedAt.Add(t.row.Terms.Expiry))
+	}
 	for range roundsMax {
 		if w.violation != nil || w.settled() {
 			break
@@ -131,7 +135,11 @@ func (w *world) settleWork() bool {
 			return w.take(Choice{Verb: verbClaim, A: wk.id, B: t.id})
 		}
 	}
-	return w.take(Choice{Verb: verbWork, A: wk.id})
+	before := w.logged
+	w.take(Choice{Verb: verbWork, A: wk.id})
+	for wk.next != nil && w.take(Choice{Verb: verbRun, A: wk.id}) {
+	}
+	return w.logged != before
 }
 
 func (w *world) due(t *track) bool {
@@ -168,6 +176,9 @@ func (w *world) checkEnd() {
 			if e.Seq != int64(i+1) || i > 0 && e.From != events[i-1].To {
 				w.violate("I7", "operation %d: event %d does not follow the one before", t.id, e.Seq)
 			}
+		}
+		if f := t.row.Failure; t.waiting && f != nil && f.Code == "expired" {
+			w.violate("S7.5", "operation %d expired although somebody worked on what was due", t.id)
 		}
 		switch {
 		case !t.row.State.Final():

@@ -120,8 +120,16 @@ func (r *Report) add(seed uint64, plan Plan, w *world) {
 
 // Replay runs one plan and watches the given rules, or all.
 func Replay(p Plan, rules ...string) Report {
+	w := replay(p, func(w *world) { w.rules = rules })
+	var r Report
+	r.add(0, p, w)
+	return r
+}
+
+func replay(p Plan, prepare func(*world)) *world {
 	w := newWorld(p.Setting)
-	w.afterCalls, w.rules = afterCalls, rules
+	w.afterCalls = afterCalls
+	prepare(w)
 	defer w.close()
 	for _, c := range p.Choices {
 		if w.violation != nil {
@@ -130,9 +138,7 @@ func Replay(p Plan, rules ...string) Report {
 		w.take(c)
 	}
 	w.quiesce()
-	var r Report
-	r.add(0, p, w)
-	return r
+	return w
 }
 
 // random walks the schedule of a seed.

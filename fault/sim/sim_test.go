@@ -17,22 +17,24 @@ var (
 
 // S5.1, S16: no schedule breaks an invariant.
 func TestSimulator(t *testing.T) {
+	var rules []string
+	if *rulesFlag != "" {
+		rules = strings.Split(*rulesFlag, ",")
+	}
 	if *planFlag != "" {
 		p, err := ParsePlan(*planFlag)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := Replay(p)
+		r := Replay(p, rules...)
 		if r.Failure != nil {
+			t.Logf("found rule=%s schedules=1 plan=%s", r.Failure.Rule, r.Failure.Plan)
 			t.Fatalf("%s", r.Failure)
 		}
 		t.Logf("%d steps, nothing broken", r.Steps)
 		return
 	}
-	o := Options{Schedules: *schedules, Duration: *durationFlag}
-	if *rulesFlag != "" {
-		o.Rules = strings.Split(*rulesFlag, ",")
-	}
+	o := Options{Schedules: *schedules, Duration: *durationFlag, Rules: rules}
 	if o.Schedules == 0 && o.Duration == 0 {
 		o.Schedules = 5000
 	}

@@ -21,6 +21,10 @@ type world struct {
 	afterCalls bool
 	// rules are those to watch, nil for all.
 	rules []string
+	// trusting and unfenced take a rule out of the ports instead of the guard, to show that it is needed: an adapter that takes
+	// a refusal in front of the provider for definitive although the network may deliver twice (S6.4), and a store that
+	// applies what was computed from an older row (S5.1 I4).
+	trusting, unfenced bool
 
 	now      time.Time
 	store    *memory.Store
@@ -114,9 +118,20 @@ func (w *world) create(wk *worker, ctx context.Context, t effectonce.Transition)
 }
 
 func (w *world) apply(wk *worker, ctx context.Context, t effectonce.Transition) (effectonce.Operation, error) {
+	if w.unfenced {
+		t = unfence(t, w.byKey[t.From.Key].row)
+	}
 	op, err := w.store.Apply(ctx, t)
 	w.noteWrite(wk, t.From.Key, err == nil)
 	return op, err
+}
+
+// unfence pretends that a transition was computed from the row as it stands.
+func unfence(t effectonce.Transition, row effectonce.Operation) effectonce.Transition {
+	t.From = row
+	t.To.Version = row.Version + 1
+	t.Event.Seq, t.Event.From = t.To.Version, row.State
+	return t
 }
 
 func (w *world) extend(ctx context.Context, key effectonce.Key, token int64, lease, limit time.Duration) (time.Duration, error) {
@@ -408,7 +423,7 @@ func (w *worker) hash() observed {
 	o.text(string(w.at))
 	o.word(uint64(w.saw))
 	o.bit(w.closed)
-	o.number(w.calls)
+	o.number(w.calls - w.life)
 	for _, t := range w.world.tracks {
 		o.bit(t.holder != nil && t.holder.worker == w && t.holder.life == w.life)
 	}
