@@ -110,6 +110,8 @@ func (p workerProvider) LookUp(_ context.Context, call effectonce.Call) effecton
 		seen, _ = w.world.provider.List(w.world.now, twin.Filter{Stamp: call.Stamp})
 	}
 	w.saw.number(len(seen))
+	// The answer may be long on its way back; what it says is of the moment at which it was given.
+	w.yield(pointSeen)
 	switch len(seen) {
 	case 0:
 		return effectonce.Finding{Found: effectonce.FoundAbsent}

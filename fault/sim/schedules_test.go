@@ -23,12 +23,12 @@ var named = []struct {
 	{
 		name:  "2 absent was seen before the effect and is used after it",
 		fault: "absence judged by when it is used", rules: []string{"I1"},
-		plan: "kind=look_up_resend | do:w1:o1 run:w1*3 tick:2 do:w2:o1 run:w2*5 run:w1 deliver:m1 finish:m1 tick:5 run:w2*6 deliver:m2 finish:m2",
+		plan: "kind=look_up_resend | do:w1:o1 run:w1*3 tick:2 do:w2:o1 run:w2*5 run:w1 deliver:m1 finish:m1 tick:5 run:w2*7 deliver:m2 finish:m2",
 	},
 	{
 		name:  "3 the lag is counted too early",
 		fault: "absent trusted before the lag", rules: []string{"I1"},
-		plan: "kind=look_up_resend transit=1 | do:w1:o1 run:w1*3 tick:2 run:w1 tick:1 deliver:m1 tick:1 finish:m1 tick:1 do:w2:o1 run:w2*11 deliver:m2 finish:m2",
+		plan: "kind=look_up_resend transit=1 | do:w1:o1 run:w1*3 tick:2 run:w1 tick:1 deliver:m1 tick:1 finish:m1 tick:1 do:w2:o1 run:w2*12 deliver:m2 finish:m2",
 	},
 	{
 		name:  "4 a person says absent while the request is still at the provider",

@@ -12,29 +12,40 @@ func Shrink(p Plan, rules ...string) Plan {
 	if first == nil {
 		return p
 	}
+	return shrink(p, func(p Plan) bool { return Replay(p, first.Rule).Failure != nil })
+}
+
+// shrink takes choices out of a plan for as long as it fails: large pieces first, then smaller ones, and single ones until
+// none can be spared.
+func shrink(p Plan, fails func(Plan) bool) Plan {
+	best := p
 	runs := 0
-	fails := func(choices []Choice) bool {
+	spare := func(at, size int) bool {
 		if runs >= shrinkRunsMax {
 			return false
 		}
 		runs++
-		f := Replay(Plan{Setting: p.Setting, Choices: choices}, first.Rule).Failure
-		return f != nil
+		shorter := Plan{Setting: p.Setting, Choices: slices.Concat(best.Choices[:at], best.Choices[at+size:])}
+		if !fails(shorter) {
+			return false
+		}
+		best = shorter
+		return true
 	}
-	best := p.Choices
-	for size := max(len(best)/2, 1); size >= 1; size /= 2 {
-		for again := true; again; {
-			again = false
-			for at := 0; at+size <= len(best); {
-				shorter := slices.Concat(best[:at], best[at+size:])
-				if fails(shorter) {
-					best, again = shorter, true
-					continue
-				}
-				at++
+	for size := max(len(p.Choices)/2, 1); ; {
+		shorter := false
+		for at := 0; at+size <= len(best.Choices); {
+			if spare(at, size) {
+				shorter = true
+				continue
 			}
-			again = again && size == 1
+			at++
+		}
+		switch {
+		case size > 1:
+			size /= 2
+		case !shorter:
+			return best
 		}
 	}
-	return Plan{Setting: p.Setting, Choices: best}
 }

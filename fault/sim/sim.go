@@ -173,7 +173,7 @@ func randomSetting(rng *rand.Rand, kinds []Kind) Setting {
 	}
 	if rng.IntN(2) == 0 {
 		s.Call, s.Grace = 1+rng.IntN(3), 1+rng.IntN(2)
-		s.Pause, s.Transit, s.Processing, s.Lag = rng.IntN(3), rng.IntN(2), rng.IntN(3), rng.IntN(4)
+		s.Pause, s.Transit, s.Processing, s.Lag = rng.IntN(3), rng.IntN(2), rng.IntN(4), rng.IntN(4)
 		s.Attempts, s.Within = 1+rng.IntN(4), 5+rng.IntN(30)
 	}
 	s.Retention = s.Call + s.Pause + s.Transit + s.Processing + 1 + rng.IntN(7)

@@ -31,7 +31,7 @@ func TestSimulator(t *testing.T) {
 			t.Logf("found rule=%s schedules=1 plan=%s", r.Failure.Rule, r.Failure.Plan)
 			t.Fatalf("%s", r.Failure)
 		}
-		t.Logf("%d steps, nothing broken", r.Steps)
+		t.Logf("%d steps, nothing broken\n%s", r.Steps, replay(p, func(*world) {}).story())
 		return
 	}
 	o := Options{Schedules: *schedules, Duration: *durationFlag, Rules: rules}

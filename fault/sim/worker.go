@@ -22,6 +22,7 @@ const (
 	pointSend   point = "send"   // checked, before the first byte
 	pointAnswer point = "answer" // sent, waiting for the answer
 	pointLookUp point = "lookup" // before the provider is looked up
+	pointSeen   point = "seen"   // after it, before the answer is used
 	pointSleep  point = "sleep"
 )
 
