@@ -92,7 +92,7 @@ func (o *observed) times(op effectonce.Operation, now time.Time) {
 	o.time(op.OpenedAt)
 	o.time(op.FirstSentAt)
 	o.time(op.LastSentAt)
-	if op.State == effectonce.StateInProgress && !op.Open {
+	if op.State == effectonce.StateInProgress && !op.Open && op.Owner != "" {
 		o.time(op.TakenAt)
 	}
 }
