@@ -191,7 +191,7 @@ func (s spec) runTwin(ctx context.Context) error {
 func (s spec) runWorker(ctx context.Context, guard *effectonce.Guard, store effectonce.Store) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	w := worker.New(guard, store, worker.Options{Every: 10 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	w := worker.New(guard, store, worker.Options{Every: 25 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	say(readyLine)
 	return w.Run(ctx)
 }

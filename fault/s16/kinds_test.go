@@ -26,8 +26,6 @@ const (
 	none kind = "none"
 )
 
-var kinds = []kind{keyed, stripe, lookUp, strict, none}
-
 // lag is what is promised about the list of lookUp and strict.
 const lag = time.Minute
 
@@ -101,7 +99,7 @@ func (k kind) refund(id string, adjust ...func(*effectonce.Terms)) ask {
 	return ask{ID: id, Arguments: json.RawMessage(`{"payment_intent":"pi_1","amount":48000}`), Terms: k.terms(adjust...)}
 }
 
-// settlesBySelf says whether the outcome can be found out without a person, when there was an effect (or not).
+// settled is how an operation with an ambiguous end must end, when there was an effect or not.
 func (k kind) settled(effect bool) effectonce.State {
 	if k == none || k == strict && !effect {
 		return effectonce.StateReview
@@ -109,7 +107,7 @@ func (k kind) settled(effect bool) effectonce.State {
 	return effectonce.StateSucceeded
 }
 
-// effects is how many there must be in the end.
+// effects is how many effects such an operation must have in the end.
 func (k kind) effects(already bool) int {
 	if already || k.settled(false) == effectonce.StateSucceeded {
 		return 1

@@ -1,0 +1,5 @@
+//go:build !race
+
+package s16_test
+
+var kinds = []kind{keyed, stripe, lookUp, strict, none}
