@@ -1,0 +1,147 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/effectonce/effectonce"
+)
+
+var selectOperation = newStatement(`WITH c AS MATERIALIZED (` + clockSQL + `)
+SELECT c.now, c.behind, c.high, ` + selectColumns + ` FROM c JOIN effectonce.operations o ON o.key = $3::bytea`)
+
+// Load implements [effectonce.Store].
+func (s *Store) Load(ctx context.Context, key effectonce.Key) (effectonce.Operation, error) {
+	if err := s.enter(ctx); err != nil {
+		return effectonce.Operation{}, err
+	}
+	defer s.leave()
+	var op effectonce.Operation
+	err := s.read(ctx, func(c *pgxpool.Conn) error {
+		ops, err := s.operations(ctx, c, selectOperation, append(s.clockParams(), key[:]), false)
+		if err == nil && len(ops) == 0 {
+			err = notFound(key)
+		}
+		if err == nil {
+			op = ops[0]
+		}
+		return err
+	})
+	return op, s.place.mapError(err)
+}
+
+// operations reads whole rows behind a moment each. Where the operation's columns are NULL there is only the moment. Rows for
+// people are read by any clock.
+func (s *Store) operations(ctx context.Context, c *pgxpool.Conn, st *statement, params [][]byte, people bool) ([]effectonce.Operation, error) {
+	var rows []stored
+	var at moment
+	err := s.query(ctx, c, st, params, func(r *scanner) error {
+		at = scanMoment(r)
+		if r.null() {
+			return nil
+		}
+		var row stored
+		row.op, row.terms, row.changed = scanOperation(r)
+		rows = append(rows, row)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if at.micros != 0 && !people {
+		if err := s.check(at); err != nil {
+			return nil, err
+		}
+		s.advance(at)
+	}
+	ops := make([]effectonce.Operation, len(rows))
+	for i, row := range rows {
+		ops[i] = row.op
+		if ops[i].Terms, err = s.termsOf(ctx, c, row.terms); err != nil {
+			return nil, err
+		}
+		if people {
+			ops[i].AsOf = at.now
+		} else if ops[i].AsOf, err = s.asOf(at, row.changed); err != nil {
+			return nil, err
+		}
+	}
+	return ops, nil
+}
+
+// asOf is the moment at which a row was read, which is not earlier than its last transition.
+func (s *Store) asOf(at moment, changed int64) (time.Time, error) {
+	s.mark.learn(changed)
+	ahead := time.Duration(changed-at.micros) * time.Microsecond
+	switch {
+	case ahead <= 0:
+		return at.now, nil
+	case ahead > clockTolerance:
+		return time.Time{}, stepped(ahead)
+	}
+	return time.UnixMicro(changed).UTC(), nil
+}
+
+var advanceStatement = newStatement(`UPDATE effectonce.clock SET high = $1::bigint WHERE high < $1::bigint`)
+
+// advance moves the clock's row on where it is more than markStep behind, beside the callers and once per process at a time.
+func (s *Store) advance(at moment) {
+	if time.Duration(at.micros-at.high)*time.Microsecond < markStep || !s.advancing.CompareAndSwap(false, true) {
+		return
+	}
+	s.calls.Add(1) // the caller is one of the calls, so that none of them can have been waited for yet
+	go func() {
+		defer s.calls.Done()
+		defer s.advancing.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), statementPatience)
+		defer cancel()
+		// Where it fails, the next statement finds the row still behind.
+		_ = s.with(ctx, func(c *pgxpool.Conn) error {
+			return s.query(ctx, c, advanceStatement, [][]byte{int8Bytes(at.micros)}, func(*scanner) error { return nil })
+		})
+	}()
+}
+
+var selectDue = newStatement(`WITH c AS MATERIALIZED (` + clockSQL + `)
+SELECT c.now, c.behind, c.high, ` + selectColumns + `
+FROM c LEFT JOIN LATERAL (SELECT * FROM effectonce.operations d WHERE d.due_at <= c.now ORDER BY d.due_at, d.id LIMIT $3::bigint) o ON true
+ORDER BY o.due_at, o.id`)
+
+// Due implements [effectonce.Store]. It reads only what is due, however many operations are stored.
+func (s *Store) Due(ctx context.Context, limit int) ([]effectonce.Operation, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	var ops []effectonce.Operation
+	err := s.read(ctx, func(c *pgxpool.Conn) (err error) {
+		ops, err = s.operations(ctx, c, selectDue, append(s.clockParams(), int8Bytes(int64(limit))), false)
+		return err
+	})
+	return ops, s.place.mapError(err)
+}
+
+var selectEvents = newStatement(`SELECT e.at, ` + names(eventColumns, "e.") + `
+	FROM effectonce.operations o JOIN effectonce.events e ON e.operation = o.id WHERE o.key = $1::bytea ORDER BY e.seq`)
+
+// Events implements [effectonce.Store].
+func (s *Store) Events(ctx context.Context, key effectonce.Key) ([]effectonce.Event, error) {
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	var events []effectonce.Event
+	err := s.read(ctx, func(c *pgxpool.Conn) error {
+		events = nil
+		return s.query(ctx, c, selectEvents, [][]byte{key[:]}, func(r *scanner) error {
+			events = append(events, scanEvent(r, key))
+			return nil
+		})
+	})
+	return events, s.place.mapError(err)
+}
