@@ -11,7 +11,7 @@ var (
 	states = flag.Int("sim.states", 0, "how many states an enumeration may see; 0 for no limit")
 )
 
-// enumerated are the settings whose schedules are all walked through, within the minute that a test may take. What bounds them
+// smalls are the settings whose schedules are all walked through, within the minute that a test may take. What bounds them
 // is the clock: it moves by so many ticks while everything can happen in every order; then everything settles in one order, the
 // clock moving on. Without crashes the clock goes further, beyond take-over, settle time, lag and window of a second attempt.
 var smalls = []Small{
@@ -38,6 +38,9 @@ func TestEnumerate(t *testing.T) {
 	}
 	for _, s := range all {
 		s.Calls = 1
+		if raced {
+			s.Ticks = min(s.Ticks, 2)
+		}
 		t.Run(fmt.Sprintf("%s,_%d_crashes,_%d_ticks", s.Setting.Kind, s.Crashes, s.Ticks), func(t *testing.T) {
 			t.Parallel()
 			tally := Enumerate(s)

@@ -22,7 +22,7 @@ type Violation struct {
 
 // Counts say what schedules have been through, so that a simulator that reaches nothing is noticed.
 type Counts struct {
-	Crashes, Sends, Effects, Decisions, Reviews, Late int
+	Crashes, Sends, Effects, Decisions, Reviews, Late, Beats int
 	// Lines counts the lines of the decision table that decided (S7.3).
 	Lines [13]int
 	// Verdicts counts how recorded attempts ended, States how operations did.
@@ -37,6 +37,7 @@ func (c *Counts) add(d Counts) {
 	c.Decisions += d.Decisions
 	c.Reviews += d.Reviews
 	c.Late += d.Late
+	c.Beats += d.Beats
 	for i, n := range d.Lines {
 		c.Lines[i] += n
 	}

@@ -18,6 +18,8 @@ func (w *world) decide(v Verb, t *track) {
 		r.Resolution = effectonce.ResolveAbsentFail
 	case verbResend:
 		r.Resolution = effectonce.ResolveAbsentResend
+	case verbAbandon:
+		r.Resolution = effectonce.ResolveAbandoned
 	case verbStale:
 		r.Resolution, r.Version = effectonce.ResolveAbandoned, r.Version-1
 	}
@@ -26,8 +28,8 @@ func (w *world) decide(v Verb, t *track) {
 	switch {
 	case v == verbStale && !errors.Is(err, effectonce.ErrStaleVersion):
 		w.violate("S7.6", "operation %d: a decision by an old version was answered %v", t.id, err)
-	case v == verbConfirm && err != nil:
-		w.violate("S7.6", "operation %d: a confirmation was refused: %v", t.id, err)
+	case (v == verbConfirm || v == verbAbandon) && err != nil:
+		w.violate("S7.6", "operation %d: a decision was refused: %v", t.id, err)
 	case err != nil && before.Version != t.row.Version:
 		w.violate("I4", "operation %d: a refused decision changed it", t.id)
 	}

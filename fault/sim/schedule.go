@@ -43,6 +43,7 @@ const (
 	verbConfirm Verb = "confirm" // o: the person confirms the effect that is there
 	verbAbsent  Verb = "absent"  // o: the person says absent, fail
 	verbResend  Verb = "resend"  // o: the person says absent, resend
+	verbAbandon Verb = "abandon" // o: the person stops it; whether there was an effect is not known
 	verbStale   Verb = "stale"   // o: the person decides by an old version
 
 	verbTick Verb = "tick" // n: the clock moves on
@@ -55,7 +56,7 @@ var verbs = map[Verb]string{
 	verbCrash: "w", verbDrain: "w",
 	verbDeliver: "m", verbTwice: "m", verbDrop: "m", verbDeny: "m", verbThrottle: "m", verbFinish: "m", verbDecline: "m",
 	verbBreak: "m", verbBreakAfter: "m",
-	verbConfirm: "o", verbAbsent: "o", verbResend: "o", verbStale: "o",
+	verbConfirm: "o", verbAbsent: "o", verbResend: "o", verbAbandon: "o", verbStale: "o",
 	verbTick: "n",
 }
 

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +30,13 @@ const (
 
 // Kinds lists all kinds.
 var Kinds = []Kind{Keyed, KeyedLookUp, KeyedStored, LookUpResend, LookUpOnly, Neither, KeyedResend}
+
+func (k Kind) known() error {
+	if !slices.Contains(Kinds, k) {
+		return fmt.Errorf("setting: kind %q is none of %v", k, Kinds)
+	}
+	return nil
+}
 
 func (k Kind) keyed() bool {
 	return k == Keyed || k == KeyedLookUp || k == KeyedStored || k == KeyedResend
@@ -115,12 +123,8 @@ func (s Setting) rules() twin.Rules {
 
 // check refuses a setting that cannot run.
 func (s Setting) check() error {
-	known := false
-	for _, k := range Kinds {
-		known = known || k == s.Kind
-	}
-	if !known {
-		return fmt.Errorf("setting: kind %q is none of %v", s.Kind, Kinds)
+	if err := s.Kind.known(); err != nil {
+		return err
 	}
 	if s.Workers < 1 || s.Intents < 1 || s.Workers > 9 || s.Intents > 9 {
 		return fmt.Errorf("setting: between 1 and 9 workers and intents, not %d and %d", s.Workers, s.Intents)

@@ -187,7 +187,8 @@ func randomSetting(rng *rand.Rand, kinds []Kind) Setting {
 	return s
 }
 
-// dice draw the choices of a random schedule, by weight. Each schedule has its own mood: which faults it leans to.
+// dice draw the choices of a random schedule, by weight. Each schedule has its own mood: which faults it leans to, how fast the
+// clock goes, and whether it keeps still while somebody is about to send.
 type dice struct {
 	rng     *rand.Rand
 	world   *world
@@ -196,6 +197,17 @@ type dice struct {
 	total   int
 	mood    int
 	pace    int
+	keen    bool
+}
+
+// hurried reports whether somebody is on the way to a send that time passing would only call off.
+func (d *dice) hurried() bool {
+	for _, wk := range d.world.workers {
+		if wk.at == pointCheck || wk.at == pointAfter || wk.at == pointStore && wk.request == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *dice) add(weight int, c Choice) {
@@ -208,7 +220,8 @@ func (d *dice) add(weight int, c Choice) {
 
 func (d *dice) draw() (Choice, bool) {
 	if d.mood == 0 {
-		d.mood, d.pace = 1+d.rng.IntN(3), []int{2, 4, 8, 16}[d.rng.IntN(4)]
+		d.mood, d.pace = 1+d.rng.IntN(3), []int{4, 8, 16, 32}[d.rng.IntN(4)]
+		d.keen = d.rng.IntN(4) > 0
 	}
 	d.choices, d.weights, d.total = d.choices[:0], d.weights[:0], 0
 	w := d.world
@@ -225,13 +238,18 @@ func (d *dice) draw() (Choice, bool) {
 			d.add(4, Choice{Verb: verbConfirm, A: t.id})
 			d.add(3, Choice{Verb: verbAbsent, A: t.id})
 			d.add(6, Choice{Verb: verbResend, A: t.id})
+			d.add(1, Choice{Verb: verbAbandon, A: t.id})
 			d.add(1, Choice{Verb: verbStale, A: t.id})
 		}
 	}
-	d.add(d.pace, Choice{Verb: verbTick, A: 1})
-	d.add(d.pace/2, Choice{Verb: verbTick, A: 2})
-	d.add(d.pace/2, Choice{Verb: verbTick, A: 3 + d.rng.IntN(4)})
-	d.add(d.pace/8, Choice{Verb: verbTick, A: 5 + d.rng.IntN(30)})
+	pace := d.pace
+	if d.keen && d.hurried() {
+		pace /= 8
+	}
+	d.add(pace, Choice{Verb: verbTick, A: 1})
+	d.add(pace/2, Choice{Verb: verbTick, A: 2})
+	d.add(pace/2, Choice{Verb: verbTick, A: 3 + d.rng.IntN(4)})
+	d.add(pace/8, Choice{Verb: verbTick, A: 5 + d.rng.IntN(30)})
 	if d.total == 0 {
 		return Choice{}, false
 	}

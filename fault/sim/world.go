@@ -136,6 +136,9 @@ func unfence(t effectonce.Transition, row effectonce.Operation) effectonce.Trans
 
 func (w *world) extend(ctx context.Context, key effectonce.Key, token int64, lease, limit time.Duration) (time.Duration, error) {
 	left, err := w.store.Extend(ctx, key, token, lease, limit)
+	if err == nil {
+		w.counts.Beats++
+	}
 	w.noteWrite(nil, key, false)
 	return left, err
 }
