@@ -23,29 +23,31 @@ type room struct {
 
 // rooms lists every package. Surfaces point at the core, adapters point at the core, and only cmd ties them together.
 var rooms = map[string]room{
-	"canon":        {nil, "canonical form is the ground floor: it knows nothing of the project"},
-	".":            {[]string{"canon"}, "the core knows its own vocabulary and ports only; adapters and surfaces know the core"},
-	"policy":       {[]string{".", "canon"}, "a policy says what a tool means; it knows neither providers nor stores"},
-	"contract":     {[]string{".", "canon"}, "a contract says what a provider promises; it knows neither policies nor stores"},
-	"provider":     {[]string{".", "canon", "contract"}, "a provider adapter speaks by contract; it knows neither surfaces nor stores"},
-	"worker":       {[]string{".", "canon"}, "a worker calls the same guard as everybody else"},
-	"config":       {[]string{".", "canon", "policy", "contract", "provider"}, "the configuration ties tools to providers; it opens no store and speaks no protocol"},
-	"api":          {[]string{".", "canon"}, "a surface turns its protocol into intents and outcomes; tools and stores are handed to it by cmd"},
-	"client":       {[]string{".", "canon"}, "the client needs the vocabulary and nothing of the daemon"},
-	"store/memory": {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
-	"store/sqlite": {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
+	"canon":          {nil, "canonical form is the ground floor: it knows nothing of the project"},
+	".":              {[]string{"canon"}, "the core knows its own vocabulary and ports only; adapters and surfaces know the core"},
+	"policy":         {[]string{".", "canon"}, "a policy says what a tool means; it knows neither providers nor stores"},
+	"contract":       {[]string{".", "canon"}, "a contract says what a provider promises; it knows neither policies nor stores"},
+	"provider":       {[]string{".", "canon", "contract"}, "a provider adapter speaks by contract; it knows neither surfaces nor stores"},
+	"worker":         {[]string{".", "canon"}, "a worker calls the same guard as everybody else"},
+	"config":         {[]string{".", "canon", "policy", "contract", "provider"}, "the configuration ties tools to providers; it opens no store and speaks no protocol"},
+	"api":            {[]string{".", "canon"}, "a surface turns its protocol into intents and outcomes; tools and stores are handed to it by cmd"},
+	"client":         {[]string{".", "canon"}, "the client needs the vocabulary and nothing of the daemon"},
+	"store/memory":   {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
+	"store/sqlite":   {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
+	"store/postgres": {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
 
 	// What follows is for tests and for trying things out. Production code does not import it.
-	"store/storetest": {[]string{".", "canon"}, "the conformance suite knows the port and no driver"},
-	"fault/twin":      {nil, "the twin stands for a provider, which knows nothing of Effectonce"},
-	"fault":           {[]string{".", "canon", "contract", "provider", "policy", "config", "worker", "fault/twin", "store/memory", "store/sqlite"}, "the fault kit wraps ports; it knows no surface"},
-	"fault/sim":       {[]string{".", "canon", "worker", "fault", "fault/twin", "store/memory"}, "the simulator drives the guard and the ports; it knows no surface"},
+	"store/storetest":       {[]string{".", "canon"}, "the conformance suite knows the port and no driver"},
+	"store/postgres/pgtest": {nil, "it starts databases for tests; it knows no schema and no rules"},
+	"fault/twin":            {nil, "the twin stands for a provider, which knows nothing of Effectonce"},
+	"fault":                 {[]string{".", "canon", "contract", "provider", "policy", "config", "worker", "fault/twin", "store/memory", "store/sqlite"}, "the fault kit wraps ports; it knows no surface"},
+	"fault/sim":             {[]string{".", "canon", "worker", "fault", "fault/twin", "store/memory"}, "the simulator drives the guard and the ports; it knows no surface"},
 
-	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "client", "store/memory", "store/sqlite", "fault", "fault/twin"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
+	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "client", "store/memory", "store/sqlite", "store/postgres", "fault", "fault/twin"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
 }
 
 // onlyTests lists packages that may import testing although their files are not tests.
-var onlyTests = []string{"store/storetest", "fault/sim"}
+var onlyTests = []string{"store/storetest", "store/postgres/pgtest", "fault/sim"}
 
 // noProtocol names what the core must not know, by prefix of the import path.
 var noProtocol = []string{"database/sql", "net", "net/http", "os/exec", "testing", "modernc.org/", "github.com/danielgtaylor/", "github.com/goccy/", "github.com/alecthomas/", "github.com/pressly/"}
@@ -170,7 +172,7 @@ func TestProductionKnowsNoTests(t *testing.T) {
 			}
 		}
 		for _, dir := range s.internal() {
-			kit := dir == "fault" || strings.HasPrefix(dir, "fault/") || dir == "store/storetest"
+			kit := dir == "fault" || strings.HasPrefix(dir, "fault/") || slices.Contains(onlyTests, dir)
 			if kit && s.dir != "cmd/effectonce" {
 				t.Errorf("%s imports %s: production code does not know the fault kit", s.path, dir)
 			}

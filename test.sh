@@ -29,7 +29,7 @@ install_packages() { # install_packages why package...
     fi
     say "$why: installing $* with apt-get"
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >"$logs/apt" 2>&1 || {
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold "$@" >"$logs/apt" 2>&1 || {
         cat "$logs/apt" >&2
         die "apt-get could not install $*"
     }
@@ -38,6 +38,16 @@ install_packages() { # install_packages why package...
 node_is_enough() {
     command -v node >/dev/null && command -v npm >/dev/null &&
         [ "$(node -p 'process.versions.node.split(".")[0]')" -ge "$node_major_min" ]
+}
+
+# Debian keeps the programs of PostgreSQL off the path.
+has_program() {
+    local p
+    command -v "$1" >/dev/null && return
+    for p in /usr/lib/postgresql/*/bin/"$1" /usr/sbin/"$1" /usr/local/bin/"$1"; do
+        [ ! -x "$p" ] || return 0
+    done
+    return 1
 }
 
 command -v go >/dev/null || die "Go is missing. Get it from go.dev/dl, at least the version that go.mod names"
@@ -50,6 +60,17 @@ if [ -f integration/go.mod ]; then
         node_is_enough || die "Node is $(node --version 2>/dev/null || echo missing), the tests need $node_major_min or newer. Install it and run again"
     fi
     say "Node: $(node --version), npm: $(npm --version)"
+fi
+if [ -d store/postgres ]; then
+    if ! has_program initdb; then
+        # Debian's package would make a database cluster of its own; the tests start theirs in a temporary directory.
+        if [ "$(id -u)" -eq 0 ] && [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+            mkdir -p /etc/postgresql-common
+            echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+        fi
+        install_packages "PostgreSQL is missing, which the tests of its driver start" postgresql
+    fi
+    has_program pgbouncer || install_packages "PgBouncer is missing, behind which the PostgreSQL driver is tested" pgbouncer
 fi
 say "Go modules"
 go mod download
