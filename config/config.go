@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,7 +27,8 @@ const (
 type Config struct {
 	// File is where it was read from, for messages.
 	File string
-	// Listen is the address of the daemon, on loopback. Store is the path of the SQLite file.
+	// Listen is the address of the daemon, on loopback. Store is the path of the SQLite file, a PostgreSQL URL without a password, or
+	// env:NAME for a URL in an environment variable.
 	Listen, Store string
 	// Tools by name.
 	Tools map[string]*Tool
@@ -86,12 +88,34 @@ func (r *reading) daemon(form fileForm) {
 	} else if detail := notLoopback(form.Listen); detail != "" {
 		r.on([]string{"listen"}, detail, "use an address of this machine only, such as "+DefaultListen+": callers are not authenticated")
 	}
-	r.config.Store = form.Store
-	if form.Store == "" {
-		r.config.Store = DefaultStore
-	}
-	if !filepath.IsAbs(r.config.Store) {
-		r.config.Store = filepath.Join(r.dir, r.config.Store)
+	r.store(form.Store)
+}
+
+// store reads where the store is: a PostgreSQL URL or a reference to one as it stands, or a path from the file's directory.
+func (r *reading) store(name string) {
+	switch {
+	case strings.HasPrefix(name, "postgres://"), strings.HasPrefix(name, "postgresql://"):
+		u, err := url.Parse(name)
+		if err != nil {
+			// The parser's words can hold parts of a password.
+			r.on([]string{"store"}, "is not a URL that can be read", "write postgres://user@host:port/database")
+			return
+		}
+		if _, secret := u.User.Password(); secret || u.Query().Has("password") {
+			r.on([]string{"store"}, "holds a password in clear", "write env:NAME, with the whole URL in that variable, or use PGPASSWORD or a .pgpass file")
+			return
+		}
+		r.config.Store = name
+	case strings.HasPrefix(name, "env:"):
+		r.config.Store = name
+	default:
+		if name == "" {
+			name = DefaultStore
+		}
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(r.dir, name)
+		}
+		r.config.Store = name
 	}
 }
 

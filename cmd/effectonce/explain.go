@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"text/tabwriter"
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/api"
 	"github.com/effectonce/effectonce/config"
 	"github.com/effectonce/effectonce/store/memory"
-	"github.com/effectonce/effectonce/store/sqlite"
 )
 
 type explainCommand struct {
@@ -22,7 +20,7 @@ type explainCommand struct {
 	Context   map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"Call metadata for the policy's templates; can be repeated."`
 	IntentID  string            `name:"intent-id" help:"The intent id, for a tool whose policy does not build it."`
 	Config    string            `placeholder:"FILE" help:"The configuration; effectonce.yaml in the current directory if it exists."`
-	Store     string            `placeholder:"FILE" help:"The daemon's SQLite file, for the downstream key; else what the configuration says, else effectonce.db."`
+	Store     string            `placeholder:"STORE" help:"The daemon's store, for the downstream key: a SQLite file, a PostgreSQL URL or env:NAME; else what the configuration says, else effectonce.db."`
 }
 
 // Help implements kong.HelpProvider.
@@ -57,7 +55,7 @@ func (e *explainCommand) Run(ctx context.Context, c *terminal) error {
 	if err != nil {
 		return err
 	}
-	op, without, err := e.preview(ctx, cfg, in)
+	op, without, err := e.preview(ctx, c, cfg, in)
 	if err != nil {
 		return err
 	}
@@ -120,15 +118,18 @@ func (e *explainCommand) intent(cfg *config.Config, args json.RawMessage) (effec
 }
 
 // preview computes the operation with the installation's secret, or says why it is without.
-func (e *explainCommand) preview(ctx context.Context, cfg *config.Config, in effectonce.Intent) (op effectonce.Operation, without string, err error) {
-	path := firstOf(e.Store, cfg.Store)
+func (e *explainCommand) preview(ctx context.Context, c *terminal, cfg *config.Config, in effectonce.Intent) (op effectonce.Operation, without string, err error) {
+	where, err := parseStore(c, firstOf(e.Store, cfg.Store))
+	if err != nil {
+		return op, "", err
+	}
 	var store effectonce.Store
-	if _, statErr := os.Stat(path); statErr != nil {
+	if statErr := where.missing(); statErr != nil {
 		if e.Store != "" {
-			return op, "", invalid("store", "cannot be read: "+statErr.Error(), "name the daemon's SQLite file, or leave it out")
+			return op, "", invalid("store", "cannot be read: "+statErr.Error(), "name the daemon's store, or leave it out")
 		}
-		without = "there is no store at " + path + "; name the daemon's with --store"
-	} else if store, err = sqlite.Open(ctx, path, sqlite.Options{}); err != nil {
+		without = "there is no store at " + where.String() + "; name the daemon's with --store"
+	} else if store, err = where.open(ctx); err != nil {
 		if e.Store != "" {
 			return op, "", err
 		}

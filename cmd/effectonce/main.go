@@ -38,7 +38,8 @@ type terminal struct {
 type commands struct {
 	JSON bool `name:"json" help:"Answer in JSON on standard output; errors too, as problem documents."`
 
-	Serve   serveCommand   `cmd:"" help:"Run the daemon: the HTTP API and the workers, on an embedded store."`
+	Serve   serveCommand   `cmd:"" help:"Run the daemon: the HTTP API and the workers, on an embedded store or PostgreSQL."`
+	Migrate migrateCommand `cmd:"" help:"Bring a store's schema up to date."`
 	Ops     opsCommand     `cmd:"" help:"Look at operations, and resolve those that wait for a person."`
 	Policy  policyCommand  `cmd:"" help:"Check the configuration."`
 	Explain explainCommand `cmd:"" help:"Show what a call would be: intent id, key, fingerprint, and why. Nothing is stored."`

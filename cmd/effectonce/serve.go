@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,14 +16,13 @@ import (
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/api"
 	"github.com/effectonce/effectonce/config"
-	"github.com/effectonce/effectonce/store/sqlite"
 	"github.com/effectonce/effectonce/worker"
 )
 
 type serveCommand struct {
 	Config   string        `placeholder:"FILE" help:"The configuration; effectonce.yaml in the current directory if it exists. None is needed."`
 	Listen   string        `placeholder:"ADDRESS" help:"Where to listen, a loopback address; else what the configuration says, else 127.0.0.1:7171. Port 0 takes a free one."`
-	Store    string        `placeholder:"FILE" help:"The SQLite file; else what the configuration says, else effectonce.db in the current directory. It is made if it does not exist."`
+	Store    string        `placeholder:"STORE" help:"The SQLite file, which is made if it does not exist, or a PostgreSQL URL (postgres://user@host/database), or env:NAME for a URL in an environment variable; else what the configuration says, else effectonce.db in the current directory."`
 	Log      string        `enum:"text,json" default:"text" help:"How to log on standard error: text or json."`
 	Drain    time.Duration `default:"35s" help:"How long running attempts may still take after the first signal to stop."`
 	UntilEOF bool          `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
@@ -57,13 +55,13 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 		return err
 	}
 	defer l.Close()
-	path, err := filepath.Abs(firstOf(s.Store, cfg.Store))
+	where, err := parseStore(c, firstOf(s.Store, cfg.Store))
 	if err != nil {
-		return fmt.Errorf("the store's path: %w", err)
+		return err
 	}
 	// A signal in the middle of the start is answered right after it.
 	starting := context.WithoutCancel(ctx)
-	store, err := sqlite.Open(starting, path, sqlite.Options{})
+	store, err := where.open(starting)
 	if err != nil {
 		return err
 	}
@@ -72,7 +70,7 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 		return errors.Join(err, store.Close())
 	}
 	d.start(l)
-	if err := s.welcome(c, cfg, l.Addr(), path); err != nil {
+	if err := s.welcome(c, cfg, l.Addr(), where.String()); err != nil {
 		return err
 	}
 	select {
@@ -83,7 +81,7 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 }
 
 // welcome says where it serves and what to do next.
-func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr, path string) error {
+func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr, store string) error {
 	url := "http://" + address.String()
 	names := []string{}
 	for name := range cfg.Tools {
@@ -91,10 +89,10 @@ func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr
 	}
 	slices.Sort(names)
 	if c.json {
-		return c.ready(map[string]any{"url": url, "store": path, "config": cfg.File, "tools": names, "pid": os.Getpid()})
+		return c.ready(map[string]any{"url": url, "store": store, "config": cfg.File, "tools": names, "pid": os.Getpid()})
 	}
 	c.say("effectonce serves on %s", url)
-	c.say("  store:   %s", path)
+	c.say("  store:   %s", store)
 	if cfg.File == "" {
 		c.say("  config:  none (an %s in the current directory would be used)", configFile)
 	} else {
