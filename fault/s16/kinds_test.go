@@ -26,8 +26,9 @@ const (
 	none kind = "none"
 )
 
-// lag is what is promised about the list of lookUp and strict.
-const lag = time.Minute
+// lag is what is promised about the list of lookUp and strict. It is longer than the settle time, so that only it tells when
+// absence counts.
+const lag = 5 * time.Minute
 
 func (k kind) rules() twin.Rules {
 	r := twin.StripeRules()

@@ -166,3 +166,32 @@ func TestS16_18_SuccessArrivesAsLateEvidence(t *testing.T) {
 		})
 	}
 }
+
+// S16.18, S5.8: the success arrives while somebody else has an attempt open; it is kept, and that attempt's owner is not robbed.
+func TestS16_18_SuccessArrivesDuringAnotherAttempt(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, keyed, "")
+	slow := w.agent("stop before apply:attempt_ended", keyed.refund("r1"))
+	slow.struck("stop before apply:attempt_ended")
+	slow.asleep()
+	resender := w.worker("crash after call")
+	w.untilDead(resender)
+	open := w.wantOne(effectonce.StateInProgress)
+	if !open.Open || open.Attempt != 2 {
+		t.Fatalf("attempt %d, open %v; want a second one that is open", open.Attempt, open.Open)
+	}
+
+	if told := slow.wake()[0]; told.Code != effectonce.CodeConflict {
+		t.Errorf("the slow worker was told %+v, want that somebody else is at it", told)
+	}
+	kept := w.wantOne(effectonce.StateInProgress)
+	if kept.Evidence == nil || kept.Token != open.Token || !kept.Open {
+		t.Errorf("evidence %+v, token %d, open %v; want the success kept and the owner's attempt untouched", kept.Evidence, kept.Token, kept.Open)
+	}
+	w.worker("")
+	w.settled()
+	if op := w.wantOne(effectonce.StateSucceeded); op.Proof != effectonce.ProofLate {
+		t.Errorf("its proof is %s, want the late answer", op.Proof)
+	}
+	w.wantEffects(1)
+}
