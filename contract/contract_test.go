@@ -286,3 +286,48 @@ func TestVersion(t *testing.T) {
 		t.Error("another retention did not change the version")
 	}
 }
+
+// S6.3, S14.5: who refused access is a fact that nobody states, so a generic contract concludes nothing from it, unless the
+// operator vouches for it.
+func TestRefusedAccessIsUnknownUntilTheOperatorVouches(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"http/keyed", "http/lookup", "http/none"} {
+		silent := resolve(t, name, Settings{Path: "/x"})
+		rejecting := resolve(t, name, Settings{Path: "/x", Rejected: []int{401, 403, 407}})
+		throttling := resolve(t, name, Settings{Path: "/x", Throttled: []int{401, 403, 407}})
+		for _, status := range []int{401, 403, 407} {
+			for _, body := range []string{"", "<html>sign in</html>", `{"error":{"type":"invalid_request_error"}}`} {
+				for _, resend := range []bool{false, true} {
+					r := Response{Status: status, Body: []byte(body)}
+					for o, want := range map[*Operation]effectonce.Verdict{
+						silent: effectonce.VerdictUnknown, rejecting: effectonce.VerdictRejected, throttling: effectonce.VerdictThrottled,
+					} {
+						if end := o.Classify(r, resend); end.Verdict != want || end.Authoritative {
+							t.Errorf("%s: status %d, body %q, resend %v: %+v, want %s", name, status, body, resend, end, want)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// S6.2, S6.4: Stripe answers a refused credential in front of its record of keys: nothing was executed, and the intent can still succeed
+// with the right one. The message says what to correct.
+func TestStripeRefusesTheCredential(t *testing.T) {
+	t.Parallel()
+	o := stripe(t)
+	for status, says := range map[int]string{401: "refused the credential", 403: "does not permit this credential"} {
+		r := Response{Status: status, Body: []byte(`{"error":{"type":"invalid_request_error","message":"Invalid API Key provided"}}`)}
+		for _, resend := range []bool{false, true} {
+			end := o.Classify(r, resend)
+			if end.Verdict != effectonce.VerdictThrottled || end.Authoritative || !strings.Contains(end.Failure.Message, says) || !strings.Contains(end.Failure.Message, "Invalid API Key") {
+				t.Errorf("status %d, resend %v: %+v", status, resend, end)
+			}
+		}
+		// A proxy's page is not Stripe's answer.
+		if end := o.Classify(Response{Status: status, Body: []byte("<html>sign in</html>")}, false); end.Verdict != effectonce.VerdictUnknown {
+			t.Errorf("a proxy's %d: %+v", status, end)
+		}
+	}
+}
