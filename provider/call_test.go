@@ -96,7 +96,7 @@ func TestAnswers(t *testing.T) {
 		{"unknown encoding", header(200, ourRefund, "Content-Encoding", "zstd"), effectonce.VerdictUnknown, "answer_incomplete"},
 		{"less than announced", header(200, ourRefund, "Content-Length", "5000"), effectonce.VerdictUnknown, "answer_incomplete"},
 		{"in flight", answerWith(409, `{"error":{"code":"idempotency_key_in_use"}}`), effectonce.VerdictInFlight, ""},
-		{"the credential in the message", answerWith(401, `{"error":{"type":"invalid_request_error","message":"no such key: `+testSecret+`"}}`), effectonce.VerdictRejected, ""},
+		{"the credential in the message", answerWith(401, `{"error":{"type":"invalid_request_error","message":"no such key: `+testSecret+`"}}`), effectonce.VerdictThrottled, ""},
 		{"the credential in the result", answerWith(200, strings.Replace(ourRefund, "refund", testSecret, 1)), effectonce.VerdictSucceeded, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
