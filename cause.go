@@ -89,6 +89,9 @@ const (
 // Resolutions lists all resolutions.
 var Resolutions = []Resolution{ResolveConfirmed, ResolveAbsentFail, ResolveAbsentResend, ResolveAbandoned, ResolveApproved, ResolveRejected}
 
+// Cancelled fails a pending operation because a successor takes its place (S3.7).
+type Cancelled struct{ Actor, Reason string }
+
 // Expired fails a pending operation that nobody ran in time (S7.5).
 type Expired struct{}
 
@@ -101,6 +104,7 @@ func (Ruled) kind() EventKind          { return EventRuled }
 func (Parked) kind() EventKind         { return EventParked }
 func (LateSuccess) kind() EventKind    { return EventEvidence }
 func (Resolved) kind() EventKind       { return EventResolved }
+func (Cancelled) kind() EventKind      { return EventCancelled }
 func (Expired) kind() EventKind        { return EventExpired }
 
 // EventKind names a transition in the audit.
@@ -117,6 +121,7 @@ const (
 	EventParked         EventKind = "parked"
 	EventEvidence       EventKind = "evidence"
 	EventResolved       EventKind = "resolved"
+	EventCancelled      EventKind = "cancelled"
 	EventExpired        EventKind = "expired"
 )
 

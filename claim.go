@@ -117,11 +117,9 @@ func (g *Guard) Settle(ctx context.Context, key Key, token int64, end End) (Outc
 	return g.lateSettle(ctx, next, token, end, err)
 }
 
-// lateSettle keeps the success of a holder that was taken over, if the token really was given for an attempt.
+// lateSettle answers a report under a token that is not current. The same report again, after its answer was lost, is no error;
+// the success of a holder that was taken over is kept, if the token really was given for an attempt.
 func (g *Guard) lateSettle(ctx context.Context, op Operation, token int64, end End, stale error) (Outcome, error) {
-	if end.Verdict != VerdictSucceeded {
-		return OutcomeOf(op, true), stale
-	}
 	dctx, cancel := g.detached(ctx)
 	defer cancel()
 	events, err := g.store.Events(dctx, op.Key)
@@ -129,7 +127,12 @@ func (g *Guard) lateSettle(ctx context.Context, op Operation, token int64, end E
 		return Outcome{Operation: op}, err
 	}
 	for _, e := range events {
-		if !e.Sends || e.Token != token {
+		if e.Token == token && e.Kind == EventAttemptEnded && e.Verdict == end.Verdict && e.Reference == end.Reference {
+			return OutcomeOf(op, true), nil
+		}
+	}
+	for _, e := range events {
+		if !e.Sends || e.Token != token || end.Verdict != VerdictSucceeded {
 			continue
 		}
 		late, err := g.late(ctx, Operation{Key: op.Key, Attempt: e.Attempt, Epoch: e.Epoch}, end)

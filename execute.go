@@ -141,11 +141,24 @@ func (g *Guard) persist(ctx context.Context, op Operation, cause Cause, now time
 	switch {
 	case err == nil:
 		g.waiters.notify(op.Key)
+		g.tell(op, next)
 		return next, nil
 	case errors.Is(err, ErrStaleVersion):
 		return op, errChanged
 	}
 	return op, err
+}
+
+// tell logs what people have to know although no caller may be listening. Reasons may quote a provider, so they stay in the store.
+func (g *Guard) tell(before, after Operation) {
+	switch {
+	case after.Alarm != "" && after.Alarm != before.Alarm:
+		g.options.Logger.Error("alarm: people must look at this operation", "key", after.Key.String(), "tool", after.Tool, "alarm", after.Alarm)
+	case after.State == StateReview && before.State != StateReview:
+		g.options.Logger.Warn("an operation needs a person", "key", after.Key.String(), "tool", after.Tool)
+	case after.State == StateUnknown && before.Open:
+		g.options.Logger.Warn("an attempt's outcome is not known; it will be reconciled", "key", after.Key.String(), "tool", after.Tool, "attempt", after.Attempt)
+	}
 }
 
 func (g *Guard) load(ctx context.Context, key Key) (Operation, error) {

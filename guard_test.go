@@ -448,8 +448,14 @@ func TestLateSuccessSettles(t *testing.T) {
 	if _, err := g.Settle(t.Context(), key, claim.Token+7, effectonce.End{Verdict: effectonce.VerdictSucceeded, Reference: "forged"}); !errors.Is(err, effectonce.ErrStaleToken) {
 		t.Error("S5.1 I4: a token that was never given was accepted:", err)
 	}
-	if _, err := g.Settle(t.Context(), key, claim.Token, effectonce.End{Verdict: effectonce.VerdictUnknown}); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		// The second report is the first one again, its answer lost.
+		if out, err := g.Settle(t.Context(), key, claim.Token, effectonce.End{Verdict: effectonce.VerdictUnknown}); err != nil || out.Operation.State != effectonce.StateUnknown {
+			t.Fatal(out.Operation.State, err)
+		}
+	}
+	if _, err := g.Settle(t.Context(), key, claim.Token, effectonce.End{Verdict: effectonce.VerdictRejected}); !errors.Is(err, effectonce.ErrStaleToken) {
+		t.Error("another report than the recorded one is stale:", err)
 	}
 	out, err := g.Settle(t.Context(), key, claim.Token, effectonce.End{Verdict: effectonce.VerdictSucceeded, Reference: "re_1"})
 	if err != nil || out.Operation.State != effectonce.StateSucceeded || out.Operation.Proof != effectonce.ProofLate {
@@ -568,6 +574,19 @@ func TestSupersede(t *testing.T) {
 	if _, err := g.Do(t.Context(), fourth, b.provider()); !errors.Is(err, effectonce.ErrSupersede) {
 		t.Error("unresolved without force:", err)
 	}
+	forced := fourth
+	forced.Supersedes = &effectonce.Supersede{Key: out.Operation.Key, Reason: "really", Force: true}
+	successor, err := g.Do(t.Context(), forced, b.provider())
+	if !errors.Is(err, effectonce.ErrHeld) {
+		t.Error("a forced successor waits for a person:", err)
+	}
+	if before, err := g.Wait(t.Context(), out.Operation.Key, 0); err != nil || before.Outcome != effectonce.OutcomeFailed {
+		t.Error("what was not sent is cancelled, so that not both can run:", before.Outcome, err)
+	}
+	forced.Supersedes = &effectonce.Supersede{Key: out.Operation.Key, Reason: "again, after a crash in between"}
+	if again, err := g.Do(t.Context(), forced, b.provider()); !errors.Is(err, effectonce.ErrHeld) || again.Operation.Key != successor.Operation.Key || b.count() != 1 {
+		t.Error("a cancelled predecessor frees nobody from the person's approval:", err)
+	}
 	stranger := ticket
 	stranger.ID = "another"
 	stranger.Supersedes = &effectonce.Supersede{Key: first.Operation.Key, Reason: "x"}
@@ -654,6 +673,10 @@ func TestBadIntents(t *testing.T) {
 		"not an object":   {func(in *effectonce.Intent) { in.Business = json.RawMessage(`[1]`) }, "arguments"},
 		"duplicate names": {func(in *effectonce.Intent) { in.Business = json.RawMessage(`{"a":1,"a":2}`) }, "arguments"},
 		"unsafe integer":  {func(in *effectonce.Intent) { in.Business = json.RawMessage(`{"a":9007199254740993}`) }, "arguments"},
+		"invisible":       {func(in *effectonce.Intent) { in.ID = "refund:a1\u200b" }, "intent_id"},
+		"trailing space":  {func(in *effectonce.Intent) { in.Tool = "refund " }, "tool"},
+		"blank":           {func(in *effectonce.Intent) { in.ID = " " }, "intent_id"},
+		"bidi":            {func(in *effectonce.Intent) { in.Run = "a\u202eb" }, "run"},
 		"control":         {func(in *effectonce.Intent) { in.ID = "a\x00b" }, "intent_id"},
 		"long":            {func(in *effectonce.Intent) { in.Tenant = strings.Repeat("x", 600) }, "tenant"},
 		"run missing":     {func(in *effectonce.Intent) { in.Scope = effectonce.ScopeRun }, "run"},

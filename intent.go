@@ -4,7 +4,11 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/effectonce/effectonce/canon"
 )
@@ -92,7 +96,7 @@ func (in Intent) normalise() (Intent, error) {
 		if len(f[1]) > IdentifierBytesMax {
 			return in, invalid(f[0], "is longer than 512 bytes", "use the business id, not a text")
 		}
-		if err := printable(f[0], f[1]); err != nil {
+		if err := plain(f[0], f[1]); err != nil {
 			return in, err
 		}
 	}
@@ -113,10 +117,14 @@ func (in Intent) normalise() (Intent, error) {
 	return in, in.Terms.Check()
 }
 
-func printable(field, s string) error {
+// plain refuses names that look like another name and are not it: what people cannot see must not make a new identity.
+func plain(field, s string) error {
+	if strings.TrimSpace(s) != s {
+		return invalid(field, "begins or ends with white space", "take it off")
+	}
 	for _, r := range s {
-		if r < 0x20 || r == 0x7f || r == '\uFFFD' {
-			return invalid(field, "holds a control character or is not UTF-8", "use printable text")
+		if r == utf8.RuneError || !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) {
+			return invalid(field, fmt.Sprintf("holds the character %U, which cannot be seen, or is not UTF-8", r), "use visible characters and plain spaces")
 		}
 	}
 	return nil

@@ -34,6 +34,8 @@ func Next(op Operation, cause Cause, now time.Time) (Transition, error) {
 		err = m.lateSuccess(c)
 	case Resolved:
 		err = m.resolved(c)
+	case Cancelled:
+		err = m.cancelled(c)
 	case Expired:
 		err = m.expired()
 	default:
@@ -298,6 +300,18 @@ func (m *move) parked(c Parked) error {
 	}
 	m.release(StateUnknown, until.Sub(m.now), "waits for the caller, who holds the effect")
 	m.to.Parked = true
+	return nil
+}
+
+// failureSuperseded is the failure of an operation that was cancelled for its successor.
+const failureSuperseded = "superseded"
+
+func (m *move) cancelled(c Cancelled) error {
+	if m.t.From.State != StatePending {
+		return notAllowed(m.t.From, "cancelling")
+	}
+	m.t.Event.Actor = c.Actor
+	m.fail(Failure{Code: failureSuperseded, Message: c.Reason}, ProofNotSent)
 	return nil
 }
 

@@ -78,7 +78,7 @@ func everyOperation(now time.Time) []effectonce.Operation {
 func everyCause() []effectonce.Cause {
 	causes := []effectonce.Cause{
 		effectonce.Recorded{Operation: effectonce.Operation{Key: effectonce.Key{1}, Terms: testTerms()}, Claim: true},
-		effectonce.Claimed{Owner: "w2"}, effectonce.TakenOver{Owner: "w2"}, effectonce.Expired{},
+		effectonce.Claimed{Owner: "w2"}, effectonce.TakenOver{Owner: "w2"}, effectonce.Expired{}, effectonce.Cancelled{Actor: "agent", Reason: "other amount"},
 	}
 	for _, token := range []int64{2, 3} {
 		causes = append(causes, effectonce.AttemptStarted{Token: token}, effectonce.AttemptStarted{Token: token, DownstreamKey: "dk1"}, effectonce.Parked{Token: token})

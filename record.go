@@ -2,6 +2,7 @@ package effectonce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/effectonce/effectonce/canon"
@@ -101,12 +102,17 @@ func (g *Guard) supersede(ctx context.Context, op *Operation, s Supersede, hold 
 		return hold, refuse("it is the operation of another intent", "supersede the operation of this tool and intent id")
 	}
 	op.Revision, op.Supersedes, op.SupersedeReason = before.Revision+1, before.Key, s.Reason
+	if before.State == StatePending && s.Force {
+		// Nothing was sent: it is cancelled, so that not both of them can run.
+		before, err = g.apply(ctx, before, Cancelled{Actor: op.Actor, Reason: s.Reason}, before.AsOf)
+		if err != nil && !errors.Is(err, ErrNotAllowed) {
+			return hold, err
+		}
+	}
 	switch {
-	case before.State == StateFailed:
+	case before.State == StateFailed && before.Failure.Code != failureSuperseded:
 		return hold, nil
-	case before.State.Final():
-		return HoldApproval, nil
-	case s.Force:
+	case before.State.Final(), s.Force:
 		return HoldApproval, nil
 	}
 	return hold, refuse(fmt.Sprintf("it is %s, not resolved", before.State), "wait until it is, or force with a reason; a person then approves")

@@ -117,7 +117,7 @@ func (w *Worker) work(ctx context.Context, op effectonce.Operation) {
 	case err != nil:
 		log.Warn("an operation could not be worked; it will be tried again", "error", err)
 	case after.Version != op.Version:
-		log.Info("worked", "to", string(after.State), "attempt", after.Attempt, "reason", after.Reason)
+		log.Info("worked", "to", string(after.State), "attempt", after.Attempt)
 	}
 }
 

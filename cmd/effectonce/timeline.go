@@ -62,6 +62,8 @@ func sentenceOf(e effectonce.Event) string {
 			s += fmt.Sprintf(" (%q)", e.Reason)
 		}
 		return s
+	case effectonce.EventCancelled:
+		return fmt.Sprintf("%s records a successor in its place: it is cancelled, nothing was sent", e.Actor)
 	case effectonce.EventExpired:
 		return "nobody ran it in time: it expires"
 	}
