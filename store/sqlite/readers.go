@@ -11,7 +11,7 @@ import (
 
 // readers is a small pool of read-only connections, opened when they are needed. A reader never waits for the writer.
 type readers struct {
-	path string
+	s *Store
 	// slots bounds how many are in use at once.
 	slots chan struct{}
 
@@ -23,8 +23,8 @@ type readers struct {
 func pragmaCache(kib int) string        { return fmt.Sprintf("cache_size = -%d", kib) }
 func pragmaCheckpoint(pages int) string { return fmt.Sprintf("wal_autocheckpoint = %d", pages) }
 
-func (p *readers) init(path string, n int) {
-	p.path = path
+func (p *readers) init(s *Store, n int) {
+	p.s = s
 	p.slots = make(chan struct{}, n)
 }
 
@@ -37,6 +37,9 @@ func (p *readers) use(ctx context.Context, f func(c *conn) error) error {
 	}
 	defer func() { <-p.slots }()
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := p.s.inPlace(); err != nil {
 		return err
 	}
 	c, err := p.get(ctx)
@@ -58,7 +61,7 @@ func (p *readers) get(ctx context.Context) (*conn, error) {
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()
-		return nil, &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Detail: p.path + ": the store is closed", Remedy: "open it again"}
+		return nil, &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Detail: p.s.path + ": the store is closed", Remedy: "open it again"}
 	}
 	if n := len(p.idle); n > 0 {
 		c := p.idle[n-1]
@@ -67,7 +70,7 @@ func (p *readers) get(ctx context.Context) (*conn, error) {
 		return c, nil
 	}
 	p.mu.Unlock()
-	return dial(ctx, p.path, "busy_timeout = 2000", "query_only = ON", pragmaCache(readerCacheKiB))
+	return dial(ctx, p.s.path, "busy_timeout = 2000", "query_only = ON", pragmaCache(readerCacheKiB))
 }
 
 // close waits for the reads under way and closes the connections.

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"os"
 	"io"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ type Store struct {
 	now         func() time.Time
 	rand        io.Reader
 	busyTimeout time.Duration
+
+	// file is what path named when it was opened.
+	file os.FileInfo
 
 	w       *writer
 	readers readers
@@ -89,8 +93,11 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, s.mapOpenError(err)
 	}
+	if s.file, err = os.Stat(path); err != nil {
+		return nil, errors.Join(s.mapOpenError(err), c.close())
+	}
 	s.terms.init()
-	s.readers.init(path, o.Readers)
+	s.readers.init(s, o.Readers)
 	s.w = newWriter(s, c)
 	return s, nil
 }
@@ -105,6 +112,19 @@ func (s *Store) writerPragmas() []string {
 		pragmaCache(writerCacheKiB),
 		pragmaCheckpoint(checkpointPages),
 		"busy_timeout = 0",
+	}
+}
+
+// inPlace refuses to go on with a file that was removed, moved or replaced while it was open: whoever opens the path next would
+// know of nothing that is recorded here, and execute it again.
+func (s *Store) inPlace() error {
+	now, err := os.Stat(s.path)
+	if err == nil && os.SameFile(s.file, now) {
+		return nil
+	}
+	return &effectonce.Error{
+		Code: effectonce.CodeStoreBroken, Field: "path", Detail: s.path + ": was removed, moved or replaced while it was open",
+		Remedy: "stop every process that uses it and put the file back; nothing more is recorded or sent",
 	}
 }
 

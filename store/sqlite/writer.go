@@ -263,6 +263,9 @@ func (w *writer) begin(waiting func() bool) (*batch, error) {
 		time.Sleep(pause)
 	}
 	high, _, err := w.c.integer("SELECT high FROM clock")
+	if err == nil {
+		err = w.s.inPlace()
+	}
 	if err != nil {
 		w.rollback()
 		return nil, err
