@@ -24,7 +24,7 @@ type Error struct {
 	Detail, Remedy string
 	// RetryAfter is how long to wait before asking again, 0 where that would not help.
 	RetryAfter time.Duration
-	// Sent says, for store_unavailable, whether a request can have left: SentNo or SentUnknown.
+	// Sent says, where the store failed, whether a request can have left: SentNo or SentUnknown.
 	Sent Sent
 	// Cause is the underlying error; it is wrapped, not shown to clients.
 	Cause error

@@ -42,7 +42,7 @@ func (g *Guard) recordEnd(ctx context.Context, op Operation, end End, watch stop
 	pause := 20 * time.Millisecond
 	for {
 		next, err := g.writeEnd(ctx, op, end, watch)
-		if !errors.Is(err, ErrStoreUnavailable) {
+		if !storeFailed(err) {
 			return next, err
 		}
 		if watch.elapsed()+pause >= op.Terms.LeaseCap() {
@@ -54,6 +54,11 @@ func (g *Guard) recordEnd(ctx context.Context, op Operation, end End, watch stop
 		}
 		pause = min(2*pause, time.Second)
 	}
+}
+
+// storeFailed reports whether the store could not be used, for whatever reason.
+func storeFailed(err error) bool {
+	return errors.Is(err, ErrStoreUnavailable) || errors.Is(err, ErrStoreBroken) || errors.Is(err, ErrClockStepped)
 }
 
 func (g *Guard) writeEnd(ctx context.Context, op Operation, end End, watch stopwatch) (Operation, error) {

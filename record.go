@@ -169,7 +169,7 @@ func unsent(err error) error { return withSent(err, SentNo) }
 
 func withSent(err error, sent Sent) error {
 	e, ok := err.(*Error)
-	if !ok || e.Code != CodeStoreUnavailable {
+	if !ok || !storeFailed(err) {
 		return err
 	}
 	c := *e
