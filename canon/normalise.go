@@ -35,6 +35,8 @@ var plainNormalisers = map[string]func(v any) (any, error){
 	"lower":    onString(func(s string) (any, error) { return strings.ToLower(s), nil }),
 	"digits":   digits,
 	"nfc":      NFC,
+	"nfkc":     onString(func(s string) (any, error) { return norm.NFKC.String(s), nil }),
+	"ascii":    onString(ascii),
 	"text":     text,
 	"integer":  integer,
 	"decimal":  decimal,
@@ -60,6 +62,10 @@ func NormaliserNames() []string {
 //   - capture: arg is a regular expression (RE2) with exactly one group; the result is what it captures. No match, an
 //     empty capture, and matches that capture different things are refused.
 //   - nfc: Unicode NFC of all text and names in a value (NFC).
+//   - nfkc: Unicode NFKC of a text, in which fullwidth, halfwidth, superscript, ligature and other compatibility forms are the plain
+//     characters. It is for ids; for other text it loses meaning ("10²" becomes "102"). Letters of other scripts that only look
+//     alike stay what they are.
+//   - ascii: text in printable ASCII as it is; any other character is refused by name.
 //   - text: an integer as text, and text as it is, for ids that models send as either.
 //   - integer: a whole number, also from text ("40", "40.0"), as a number; what a double cannot carry is refused.
 //   - decimal: any number, also from text, as exact text without exponent and needless zeros ("480.5").
@@ -115,6 +121,15 @@ func onString(do func(s string) (any, error)) func(v any) (any, error) {
 		}
 		return out, nil
 	}
+}
+
+func ascii(s string) (any, error) {
+	for _, r := range s {
+		if r < ' ' || r > '~' {
+			return nil, notNormalisable(fmt.Sprintf("the text holds %U, which is not printable ASCII", r), "send it in ASCII letters, digits and signs")
+		}
+	}
+	return s, nil
 }
 
 func digits(v any) (any, error) {

@@ -28,6 +28,19 @@ func TestNormalisers(t *testing.T) {
 		{"lower", "", []any{"A"}, refused(ProblemWrongType)},
 		{"nfc", "", "e\u0301", "é"},
 		{"nfc", "", number("1"), number("1")},
+		{"nfkc", "", "Ｏ－８８１２", "O-8812"},
+		{"nfkc", "", "ﬁ\u00a0①", "fi 1"},
+		{"nfkc", "", "e\u0301", "é"},
+		{"nfkc", "", "\u0421-1", "\u0421-1"},         // a Cyrillic letter is another letter
+		{"nfkc", "", "O\u200b-8812", "O\u200b-8812"}, // what cannot be seen stays, for others to refuse
+		{"nfkc", "", number("1"), refused(ProblemWrongType)},
+		{"ascii", "", "O-8812 {~}", "O-8812 {~}"},
+		{"ascii", "", "", ""},
+		{"ascii", "", "\u041e-8812", refused(ProblemNotNormalisable)},
+		{"ascii", "", "O\u200b-8812", refused(ProblemNotNormalisable)},
+		{"ascii", "", "O\t8812", refused(ProblemNotNormalisable)},
+		{"ascii", "", "O\x7f", refused(ProblemNotNormalisable)},
+		{"ascii", "", nil, refused(ProblemWrongType)},
 		{"digits", "", "ORD-0047 / 11", "004711"},
 		{"digits", "", number("4711"), "4711"},
 		{"digits", "", number("4.711e3"), "4711"},
@@ -185,5 +198,17 @@ func TestNFC(t *testing.T) {
 	}
 	if _, err := NFC(deep); problemOf(err) != ProblemTooDeep {
 		t.Errorf("a deep value: %v", err)
+	}
+}
+
+// S3.3: whoever is refused is told which character it was.
+func TestASCIINamesTheCharacter(t *testing.T) {
+	t.Parallel()
+	n, err := ParseNormaliser("ascii", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Normalise("ticket \u0422-1"); err == nil || !strings.Contains(err.Error(), "U+0422") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -52,6 +52,10 @@ type vectorFile struct {
 		InputHex string `json:"input_hex"`
 		Problem  Problem
 	}
+	Normalised []struct {
+		Normaliser, Input, Output string
+		Problem                   Problem
+	}
 }
 
 func readVectors(t *testing.T) vectorFile {
@@ -85,6 +89,31 @@ func TestVectorsThatHaveACanonicalForm(t *testing.T) {
 		}
 		if digest != sha256.Sum256(got) {
 			t.Errorf("%s: Sum is not the SHA-256 of Encode", vector.Input)
+		}
+	}
+}
+
+// S3.3, S4.1
+func TestVectorsOfNormalisers(t *testing.T) {
+	t.Parallel()
+	for _, vector := range readVectors(t).Normalised {
+		n, err := ParseNormaliser(vector.Normaliser, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := Decode([]byte(vector.Input), Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := n.Normalise(v)
+		if problemOf(err) != vector.Problem {
+			t.Errorf("%s of %s: %v, want %q", vector.Normaliser, vector.Input, err, vector.Problem)
+		}
+		if vector.Problem != "" {
+			continue
+		}
+		if got, err := Encode(out); err != nil || string(got) != vector.Output {
+			t.Errorf("%s of %s: got %s (%v), want %s", vector.Normaliser, vector.Input, got, err, vector.Output)
 		}
 	}
 }
