@@ -190,6 +190,56 @@ func TestMetadataInTheIntentID(t *testing.T) {
 	}
 }
 
+// S3.3: what people cannot see must not make a new identity.
+func TestComponentsThatCannotBeSeenAreRefused(t *testing.T) {
+	t.Parallel()
+	tool := mustCompile(t, Spec{Name: "t", IntentID: "{order_id}:{meta.ticket}:{meta.run}", Resource: "payment:{payment}", Arguments: map[string]Argument{
+		"order_id": {Kind: KindIdentity}, "payment": {Kind: KindMaterial},
+	}})
+	read := func(order, ticket, run, payment string) error {
+		args, err := json.Marshal(map[string]string{"order_id": order, "payment": payment})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = tool.Read(args, Meta{"ticket": ticket, "run": run})
+		return err
+	}
+	for name, bad := range map[string]string{
+		"control": "O\u0007-1", "line feed": "O\n1", "delete": "O\u007f1", "C1 control": "O\u00851",
+		"zero width space": "O\u200b-1", "zero width joiner": "O\u200d-1", "word joiner": "O\u2060-1", "soft hyphen": "O\u00ad-1",
+		"byte order mark": "\ufeffO-1", "right to left override": "O\u202e-1", "left to right mark": "O-1\u200e",
+		"tag": "O\U000e0041-1", "variation selector": "O\ufe0f-1", "grapheme joiner": "O\u034f-1", "Hangul filler": "O\u3164-1",
+		"no-break space": "O\u00a01", "ideographic space": "O\u30001", "thin space": "O\u20091", "blank Braille": "O\u28001",
+		"line separator": "O\u20281", "paragraph separator": "O\u20291",
+		"private use": "O\ue000-1", "private plane": "O\U000f0000-1", "noncharacter": "O\ufdd0-1", "last of a plane": "O\U0001ffff-1",
+		"unassigned": "O\u0378-1", "replacement character": "O\ufffd-1",
+		"space in front": " O-1", "space behind": "O-1 ",
+	} {
+		for field, err := range map[string]error{
+			"arguments.order_id": read(bad, "T", "r", "p"), "context.ticket": read("O", bad, "r", "p"), "run": read("O", "T", bad, "p"),
+			"arguments.payment": read("O", "T", "r", bad),
+		} {
+			var e *effectonce.Error
+			if !errors.As(err, &e) || e.Code != effectonce.CodeInvalid || e.Field != field || e.Detail == "" || e.Remedy == "" {
+				t.Errorf("%s in %s: %v", name, field, err)
+			}
+		}
+	}
+	for name, blank := range map[string]string{"space": " ", "no-break spaces": "\u00a0\u00a0", "tab": "\t"} {
+		if err := read(blank, "T", "r", "p"); effectonce.CodeOf(err) != effectonce.CodeIntentIncomplete {
+			t.Errorf("only %s: %v", name, err)
+		}
+	}
+	for _, good := range []string{"O-1", "Bestellung 7", "Größe", "注文-1", "заказ-1", "طلب", "e\u0301", "a/b:c%{}", "№1", "👍"} {
+		if err := read(good, good, good, good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+	if err := read("O\u200b", "T", "r", "p"); err == nil || !strings.Contains(err.Error(), "U+200B") {
+		t.Errorf("the character is not named: %v", err)
+	}
+}
+
 func TestAmountsInTheIntentIDAndInMinorUnits(t *testing.T) {
 	t.Parallel()
 	tool := mustCompile(t, Spec{Name: "pay", IntentID: "pay:{order}:{amount.minor}:{amount.currency}", Arguments: map[string]Argument{

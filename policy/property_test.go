@@ -16,7 +16,7 @@ func TestRewordingFreeTextChangesNothing(t *testing.T) {
 		args := map[string]any{
 			"order_id":       rapid.StringMatching(`[A-Za-z0-9äß:/%{} -]{0,8}x`).Draw(t, "order"),
 			"ticket_id":      rapid.IntRange(1, 1<<40).Draw(t, "ticket"),
-			"payment_intent": "pi_" + rapid.String().Draw(t, "payment"),
+			"payment_intent": "pi_" + rapid.StringMatching(`[A-Za-z0-9äß:/%{}-]{0,8}`).Draw(t, "payment"),
 			"amount":         rapid.IntRange(0, 1e9).Draw(t, "amount"),
 		}
 		read := func(reason any) (Reading, error) {
@@ -63,7 +63,7 @@ func TestDifferentTuplesNeverGiveOneIntentID(t *testing.T) {
 		one, errOne := draw("one")
 		other, errOther := draw("other")
 		if errOne != nil || errOther != nil {
-			return // white space only
+			return // white space around it, or a character that cannot be seen
 		}
 		if one.IntentID == other.IntentID && string(one.Business) != string(other.Business) {
 			t.Fatalf("%s and %s are both %q", one.Business, other.Business, one.IntentID)

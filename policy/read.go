@@ -56,7 +56,8 @@ func (t *Tool) dropped(name string) bool {
 
 // Read reads the arguments of one call, a JSON object. Every error is an *[effectonce.Error] that names the field
 // ("arguments.amount") and the remedy: not_canonical for what has no canonical form (S4.4), intent_incomplete for a
-// missing component of the intent id (S3.3), invalid for the rest. Nothing is ever guessed.
+// missing component of the intent id (S3.3), invalid for the rest, such as a component with characters that cannot be seen.
+// Nothing is ever guessed.
 func (t *Tool) Read(args json.RawMessage, meta Meta) (Reading, error) {
 	given, err := decodeArguments(args)
 	if err != nil {
@@ -332,6 +333,11 @@ func (r *reader) component(name string) (string, error) {
 	c, err := canon.Component(v)
 	if err != nil {
 		return "", componentError(field, err)
+	}
+	if text, ok := v.(string); ok {
+		if err := visible(field, text); err != nil {
+			return "", err
+		}
 	}
 	return c, nil
 }
