@@ -37,6 +37,8 @@ type write struct {
 
 	taken bool
 	done  chan struct{}
+	// followers are writes of the same operation, which are answered with what becomes of this one.
+	followers []*write
 }
 
 // batcher collects writes of one kind. A write that finds fewer than writers batches under way starts one at once; one that does
@@ -45,6 +47,8 @@ type batcher struct {
 	run     func(batch []*write)
 	rows    int
 	writers int
+	// follow says that a second write of one operation in a batch is the first one's repeat: it is for creates.
+	follow bool
 
 	mu      sync.Mutex
 	waiting []*write
@@ -106,9 +110,18 @@ func (b *batcher) loop() {
 		b.run(batch)
 		b.release(batch)
 		for _, w := range batch {
-			close(w.done)
+			w.answer()
 		}
 	}
+}
+
+// answer lets the callers go. Whoever followed finds the operation there.
+func (w *write) answer() {
+	for _, f := range w.followers {
+		f.op, f.created, f.err = w.op, false, w.err
+		close(f.done)
+	}
+	close(w.done)
 }
 
 // gather lets callers that are ready to run come along: whoever was answered by the last batch is probably about to write again.
@@ -135,6 +148,7 @@ func (b *batcher) take() []*write {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var batch []*write
+	leaders := map[effectonce.Key]*write{}
 	size := 0
 	rest := b.waiting[:0]
 	for i, w := range b.waiting {
@@ -142,11 +156,17 @@ func (b *batcher) take() []*write {
 			rest = append(rest, b.waiting[i:]...)
 			break
 		}
+		if leader := leaders[w.lock]; leader != nil && b.follow {
+			w.taken = true
+			leader.followers = append(leader.followers, w)
+			continue
+		}
 		if _, busy := b.busy[w.lock]; busy {
 			rest = append(rest, w)
 			continue
 		}
 		b.busy[w.lock] = struct{}{}
+		leaders[w.lock] = w
 		w.taken = true
 		size += w.size
 		batch = append(batch, w)

@@ -38,7 +38,7 @@ func (m *mark) learn(us int64) {
 // clockSQL gives now, how far it is behind the marks, and the row's mark. The first parameter of every statement that decides by
 // time replaces the clock in tests, the second is the process's mark.
 const clockSQL = `SELECT greatest(n.at, h.high, $2::bigint) AS now, greatest(h.high, $2::bigint) - n.at AS behind, h.high
-	FROM (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at) n, effectonce.clock h`
+	FROM (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at) n, effectonce.clock h WHERE h.id = 1`
 
 // toleranceMicros is clockTolerance for statements.
 const toleranceMicros = "1000000"

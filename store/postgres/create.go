@@ -90,19 +90,22 @@ func (s *Store) insert(ctx context.Context, c *pgxpool.Conn, batch []*write, dou
 		rows.endRow()
 	}
 	var at moment
+	var created []*write
 	var found []stored
+	decided := make([]bool, len(batch))
 	err = s.query(ctx, c, createStatement, append(s.clockParams(), rows.params()...), func(r *scanner) error {
-		at = scanMoment(r)
-		w := batch[r.integer()-1]
-		if r.flag() {
-			w.op, w.created = stamp(w.t, at.now).To, true
-			return nil
-		}
+		clock := scanMoment(r)
 		if r.null() {
-			open = append(open, w)
+			at = clock
 			return nil
 		}
-		row := stored{w: w}
+		i := r.integer() - 1
+		decided[i] = true
+		if r.flag() {
+			created = append(created, batch[i])
+			return nil
+		}
+		row := stored{w: batch[i]}
 		row.op, row.terms, row.changed = scanOperation(r)
 		found = append(found, row)
 		return nil
@@ -114,6 +117,14 @@ func (s *Store) insert(ctx context.Context, c *pgxpool.Conn, batch []*write, dou
 		return nil, err
 	}
 	s.advance(at)
+	for _, w := range created {
+		w.op, w.created = stamp(w.t, at.now).To, true
+	}
+	for i, w := range batch {
+		if !decided[i] {
+			open = append(open, w)
+		}
+	}
 	for _, row := range found {
 		if err := s.exists(ctx, c, row, at, doubt); err != nil {
 			return nil, err

@@ -93,7 +93,7 @@ func selectPage(f effectonce.Filter, limit int) (pageQuery, error) {
 		}
 	}
 	if f.Alarmed {
-		all = append(all, "id IN (SELECT id FROM effectonce.operations WHERE alarm IS NOT NULL)")
+		all = append(all, "alarm IS NOT NULL")
 	}
 	for _, e := range [][2]string{{"tenant", f.Tenant}, {"tool", f.Tool}, {"intent_id", f.IntentID}, {"run", f.Run}} {
 		if e[1] != "" {

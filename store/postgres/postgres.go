@@ -100,6 +100,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	s.terms.init()
 	s.creates = newBatcher(s.createBatch, batchMax, writersMax)
+	s.creates.follow = true
 	s.applies = newBatcher(s.applyBatch, batchMax, writersMax)
 	s.careful = newBatcher(s.createCarefully, 1, carefulMax)
 	return s, nil
@@ -124,6 +125,15 @@ func configuration(url string, connections int) (*pgxpool.Config, place, error) 
 		cfg.ConnConfig.RuntimeParams["application_name"] = "effectonce"
 	}
 	return cfg, placeOf(cfg.ConnConfig), nil
+}
+
+// Name is the place that a URL names, without user and password, for messages.
+func Name(url string) string {
+	_, where, err := configuration(url, 0)
+	if err != nil {
+		return "postgres"
+	}
+	return where.name
 }
 
 // Close implements [effectonce.Store].

@@ -49,27 +49,46 @@ func stamped(n int) []string {
 // settable are the moments that a transition after the first can move: all but created_at.
 const settable = timesCount - 1
 
-// createStatement stores new operations with their events, and returns for each row whether it did, or the operation that was
-// there. A row for which it does neither met another one's insertion, or a hold on its resource (S7.1).
+// createStatement stores new operations with their events, and returns each row that it stored, and the operation for each that was
+// there. A row for which it returns neither met another one's insertion, or a hold on its resource (S7.1). A row without a number
+// stands for the clock.
+//
+// Because of the one row that is expected, joins of the arrays with each other would compare all with all; NOT IN looks into a hash
+// table instead. So ids are drawn before the insertion, whose rows are known again by them.
 var createStatement = newStatement(`WITH c AS MATERIALIZED (` + clockSQL + `),
-i AS MATERIALIZED (` + rowsOf(insertColumns) + `),
-e AS MATERIALIZED (SELECT i.ord, ` + selectColumns + ` FROM i JOIN effectonce.operations o ON o.key = i.key),
-n AS (
-	INSERT INTO effectonce.operations (changed_at, ` + names(identityColumns, "") + `, ` + names(lifeColumns, "") + `, ` + names(momentColumns, "") + `)
-	SELECT c.now, ` + names(identityColumns, "i.") + `, ` + names(lifeColumns, "i.") + `, ` + strings.Join(stamped(timesCount), ", ") + `
-	FROM i CROSS JOIN c
-	WHERE c.behind <= ` + toleranceMicros + ` AND i.ord NOT IN (SELECT e.ord FROM e)
+e AS MATERIALIZED (
+	SELECT k.ord, ` + selectColumns + `
+	FROM (SELECT * FROM unnest($3::bytea[]) WITH ORDINALITY AS r (key, ord) WHERE ord % 1 = 0) k JOIN effectonce.operations o ON o.key = k.key
+),
+m AS MATERIALIZED (
+	SELECT nextval('effectonce.operation_ids') AS id, i.*
+	FROM (` + rowsOf(insertColumns) + `) i
+	WHERE i.ord NOT IN (SELECT e.ord FROM e)
 	AND (i.hold IS NOT NULL OR i.resource IS NULL OR NOT EXISTS (SELECT FROM effectonce.holds h WHERE h.resource = i.resource AND h.tenant = i.tenant))
-	ORDER BY i.ord
+),
+n AS (
+	INSERT INTO effectonce.operations (id, changed_at, ` + names(identityColumns, "") + `, ` + names(lifeColumns, "") + `, ` + names(momentColumns, "") + `)
+	SELECT i.id, c.now, ` + names(identityColumns, "i.") + `, ` + names(lifeColumns, "i.") + `, ` + strings.Join(stamped(timesCount), ", ") + `
+	FROM m i CROSS JOIN c
+	WHERE c.behind <= ` + toleranceMicros + `
 	ON CONFLICT (key) DO NOTHING
-	RETURNING id, key
+	RETURNING id
 ),
 v AS (
 	INSERT INTO effectonce.events (operation, at, ` + names(eventColumns, "") + `)
-	SELECT n.id, c.now, ` + names(prefixed(eventColumns), "i.") + ` FROM n JOIN i ON i.key = n.key CROSS JOIN c
+	SELECT m.id, c.now, ` + names(prefixed(eventColumns), "m.") + ` FROM m CROSS JOIN c WHERE (m.id NOT IN (SELECT n.id FROM n)) IS FALSE
 )
-SELECT c.now, c.behind, c.high, i.ord, n.id IS NOT NULL, ` + names(operationColumns, "e.") + `
-FROM c CROSS JOIN i LEFT JOIN n ON n.key = i.key LEFT JOIN e ON e.ord = i.ord`)
+SELECT c.now, c.behind, c.high, NULL::bigint, false, ` + nulls(operationColumns) + ` FROM c
+UNION ALL SELECT 0, 0, 0, m.ord, true, ` + nulls(operationColumns) + ` FROM m WHERE (m.id NOT IN (SELECT n.id FROM n)) IS FALSE
+UNION ALL SELECT 0, 0, 0, e.ord, false, ` + names(operationColumns, "e.") + ` FROM e`)
+
+func nulls(cols []column) string {
+	all := make([]string, len(cols))
+	for i, c := range cols {
+		all[i] = "NULL::" + c.sqlType.name
+	}
+	return strings.Join(all, ", ")
+}
 
 // The fence is the version (S5.1 I4). An owner may have extended its lease after somebody saw it run out, which is no new version:
 // whoever takes over has to have seen the present end of the lease.

@@ -36,8 +36,9 @@ CREATE TABLE effectonce.terms (
 );
 
 -- One row per operation; ids grow with creation.
+CREATE SEQUENCE effectonce.operation_ids;
 CREATE TABLE effectonce.operations (
-  id               bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY,
+  id               bigint PRIMARY KEY,
   -- changed_at is the moment of the last transition: whoever reads the row knows that it is not earlier.
   changed_at       bigint NOT NULL,
   version          bigint NOT NULL,
