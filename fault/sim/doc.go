@@ -6,6 +6,10 @@
 // [Run] walks random schedules from a seed; [Replay] repeats one from its one-line plan, and shrinks it on request with
 // [Shrink]; [Enumerate] walks all schedules of a small setting.
 //
+//	go test ./fault/sim -run TestSimulator -sim.duration=60s            random schedules for a minute
+//	go test ./fault/sim -run TestSimulator -sim.plan="kind=keyed | ..."  one plan again
+//	go test ./fault/sim -run TestEnumerate -v                           all schedules of the small settings, with their number
+//
 // # What is simulated
 //
 // A worker is a process with one call under way at a time: a coroutine that hands control back before each store call, before and

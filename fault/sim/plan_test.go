@@ -9,7 +9,7 @@ import (
 
 func TestPlanPrintsAndParsesAsOneLine(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	for seed := range uint64(100) {
 		plan, _ := random(seed, Options{Kinds: Kinds})
 		line := plan.String()
 		if strings.Contains(line, "\n") {
@@ -61,7 +61,7 @@ func TestReplaySkipsWhatIsNotPossible(t *testing.T) {
 // The same seed is the same schedule, and its plan replays to the same end.
 func TestRunsAreDeterministic(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(500) {
+	for seed := range uint64(100) {
 		plan, w := random(seed, Options{Kinds: Kinds})
 		again, v := random(seed, Options{Kinds: Kinds})
 		if diff := cmp.Diff(plan, again); diff != "" || w.story() != v.story() {

@@ -48,7 +48,7 @@ func TestSimulator(t *testing.T) {
 	if o.Schedules == 0 && o.Duration == 0 {
 		o.Schedules = 5000
 		if raced {
-			o.Schedules = 2000
+			o.Schedules = 500
 		}
 	}
 	r := Run(*seedFlag, o)
