@@ -8,8 +8,8 @@ FUZZTIME ?= 1m
 help: ## list the runs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
 
-bench: ## every benchmark, long enough to compare
-	go test -run '^$$' -bench . -benchtime 3s -count 3 -p 1 ./...
+bench: ## every benchmark, long enough to compare, the stores also with a million stored operations
+	EFFECTONCE_BENCH_ROWS=10000,1000000 go test -run '^$$' -bench . -benchtime 3s -count 3 -p 1 -timeout 0 ./...
 
 sim: ## the simulator on a seed of its own, for DURATION
 	go test ./fault/sim -run TestSimulator -count 1 -timeout 0 -sim.duration $(DURATION) -sim.seed $$(date +%s) -v
