@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"strconv"
 
 	"github.com/effectonce/effectonce/policy"
 )
@@ -96,6 +97,7 @@ type argumentForm struct {
 	Kind      string          `yaml:"kind"`
 	Normalise normalisers     `yaml:"normalise"`
 	Default   json.RawMessage `yaml:"default"`
+	OneOf     choices         `yaml:"one_of"`
 	Required  bool            `yaml:"required"`
 }
 
@@ -167,6 +169,29 @@ func (m *memory) decode(c *check, n *node, path []string) {
 		return
 	}
 	m.span = d
+}
+
+// choices are the values that an argument may have. A list that allows nothing is refused, rather than taken for one that says
+// nothing.
+type choices []json.RawMessage
+
+func (s *choices) decode(c *check, n *node, path []string) {
+	if !c.is(n, shapeList, path) {
+		return
+	}
+	if len(n.items) == 0 {
+		c.at(n, field(path), "allows nothing", "name the values that are allowed, or leave it out")
+		return
+	}
+	for i, item := range n.items {
+		if item.shape == shapeNull {
+			c.at(item, field(join(path, strconv.Itoa(i))), "is nothing", "write a value")
+			continue
+		}
+		if raw := c.raw(item, join(path, strconv.Itoa(i))); raw != nil {
+			*s = append(*s, raw)
+		}
+	}
 }
 
 // lag is how far a view may be behind: nil where nothing was said, which is not the same as 0s.

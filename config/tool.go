@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/contract"
 	"github.com/effectonce/effectonce/policy"
 	"github.com/effectonce/effectonce/provider"
 )
@@ -101,6 +103,9 @@ func (r *reading) tool(name string, form toolForm) {
 
 	if form.Call.Provider == "" {
 		r.callersOwn(form, path)
+		if e := form.Contract; e != nil && (e.Keyed || e.LookUp) {
+			r.readOnly(spec.Class, "contract describes an effect", path)
+		}
 	} else if !r.managed(t, spec, form, path) {
 		return
 	}
@@ -169,7 +174,7 @@ func (f toolForm) spec(name string) policy.Spec {
 		s.Arguments = map[string]policy.Argument{}
 	}
 	for name, a := range f.Arguments {
-		s.Arguments[name] = policy.Argument{Kind: policy.Kind(a.Kind), Normalise: a.Normalise, Default: a.Default, Required: a.Required}
+		s.Arguments[name] = policy.Argument{Kind: policy.Kind(a.Kind), Normalise: a.Normalise, Default: a.Default, OneOf: a.OneOf, Required: a.Required}
 	}
 	if e := f.Contract; e != nil {
 		s.Contract = &policy.Effect{
@@ -209,10 +214,12 @@ func (r *reading) managed(t *Tool, spec policy.Spec, form toolForm, path []strin
 	if s.contract == nil || r.has("providers", s.name) {
 		return false
 	}
-	if _, err := s.contract.Resolve(form.Call.Operation, s.settings(form.Call)); err != nil {
+	operation, err := s.contract.Resolve(form.Call.Operation, s.settings(form.Call))
+	if err != nil {
 		r.callProblem(s, path, err)
 		return false
 	}
+	r.readOnly(spec.Class, effectOf(operation), path)
 	if !sound || r.has(join(path, "call")...) {
 		return false
 	}
@@ -223,6 +230,27 @@ func (r *reading) managed(t *Tool, spec policy.Spec, form toolForm, path []strin
 	}
 	t.adapter, t.Provider = adapter, adapter
 	return true
+}
+
+// effectOf says by what an operation shows that it changes something; "" if it shows nothing.
+func effectOf(o *contract.Operation) string {
+	switch {
+	case o.Key.Place != "":
+		return "contract " + o.Contract + " sends a key, by which repeats of an effect are found"
+	case o.Stamp.Set():
+		return "the call marks what it creates"
+	case o.Method != http.MethodGet && o.Method != http.MethodHead:
+		return "the call is a " + o.Method
+	}
+	return ""
+}
+
+// readOnly refuses to call something read_only that has an effect: it would be neither stored nor guarded (S11.2).
+func (r *reading) readOnly(class effectonce.Class, effect string, path []string) {
+	if class == effectonce.ClassReadOnly && effect != "" {
+		r.on(join(path, "class"), "says read_only, and "+effect+": nothing would stop a second effect",
+			"leave class out (non_idempotent), or say convergent if a repeat is harmless")
+	}
 }
 
 func (r *reading) noProvider(name string, path []string) {

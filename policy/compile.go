@@ -48,6 +48,8 @@ type argument struct {
 	amount   *Amount
 	def      any
 	required bool
+	captures bool     // a step is a capture
+	oneOf    []string // the allowed values in canonical form; none: any
 	why      string
 }
 
@@ -96,6 +98,11 @@ func (c *compiler) add(detail, remedy string, path ...string) {
 // saidOf reports whether a section has a problem already.
 func (c *compiler) saidOf(section string) bool {
 	return slices.ContainsFunc(c.problems, func(p Problem) bool { return p.Path[0] == section })
+}
+
+// saidOfArgument reports whether an argument has a problem already.
+func (c *compiler) saidOfArgument(name string) bool {
+	return slices.ContainsFunc(c.problems, func(p Problem) bool { return len(p.Path) > 1 && p.Path[0] == "arguments" && p.Path[1] == name })
 }
 
 func (c *compiler) addError(err error, path ...string) {
@@ -154,6 +161,7 @@ func (c *compiler) declareOne(name string, given Argument) {
 		a.kind = KindMaterial
 	}
 	if a.kind == KindFree {
+		c.allow(name, given)
 		if len(given.Normalise) > 0 {
 			c.add("a free argument is kept as it is", "leave normalise out, or make it material", path("normalise")...)
 		}
@@ -189,8 +197,12 @@ func (c *compiler) declareOne(name string, given Argument) {
 			continue
 		}
 		a.steps = append(a.steps, n)
+		a.captures = a.captures || step.Name == "capture"
 	}
 	a.why = a.because(given)
+	if !c.saidOfArgument(name) {
+		c.allow(name, given)
+	}
 }
 
 // because says for people why the argument is what it is.
@@ -273,8 +285,13 @@ func (c *compiler) defaults(spec Spec) {
 		if a.amount != nil && a.amount.Code == "" {
 			continue
 		}
-		if _, err := a.normalise(v, a.fixedCode()); err != nil {
+		normal, err := a.normalise(v, a.fixedCode())
+		if err != nil {
 			c.addError(err, path...)
+			continue
+		}
+		if err := a.allowed("default", normal); err != nil && !c.saidOfArgument(name) {
+			c.add("is not in one_of", "use one of "+a.choices(), path...)
 		}
 	}
 }

@@ -73,9 +73,9 @@ func (t *Tool) IdentityVersion() (canon.Digest, error) {
 			if a == nil {
 				continue
 			}
-			identity.Arguments[ref.argument] = t.spec.Arguments[ref.argument]
+			identity.Arguments[ref.argument] = t.identityOf(ref.argument)
 			if a.amount != nil && a.amount.Currency != "" {
-				identity.Arguments[a.amount.Currency] = t.spec.Arguments[a.amount.Currency]
+				identity.Arguments[a.amount.Currency] = t.identityOf(a.amount.Currency)
 			}
 		}
 	}
@@ -84,4 +84,11 @@ func (t *Tool) IdentityVersion() (canon.Digest, error) {
 		return canon.Digest{}, err
 	}
 	return sha256.Sum256(doc), nil
+}
+
+// identityOf is what a policy says about an argument as far as it decides about keys: which calls are accepted at all does not.
+func (t *Tool) identityOf(name string) Argument {
+	a := t.spec.Arguments[name]
+	a.Required, a.OneOf = false, nil
+	return a
 }

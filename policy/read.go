@@ -191,6 +191,9 @@ func (r *reader) declared(name string) error {
 	if err != nil {
 		return fieldError("arguments."+name, err)
 	}
+	if err := a.allowed("arguments."+name, normal); err != nil {
+		return err
+	}
 	return r.put(name, normal, normal, value)
 }
 

@@ -62,6 +62,9 @@ type Argument struct {
 	Normalise []Normaliser `json:"normalise,omitempty"`
 	// Default, as JSON, stands in for an absent or null argument before it is normalised (S4.2).
 	Default json.RawMessage `json:"default,omitempty"`
+	// OneOf are the values that are allowed after normalisation, as JSON: text, numbers, true or false; none: any. It says what is
+	// accepted, and nothing about identity.
+	OneOf []json.RawMessage `json:"one_of,omitempty"`
 	// Required refuses a call without the argument. What intent_id names is required anyway.
 	Required bool `json:"required,omitempty"`
 }
