@@ -94,3 +94,18 @@ func await(t testing.TB, at string, ended <-chan struct{}) {
 		}
 	}
 }
+
+// Via is the URL of another database through the proxy that through leads to.
+func Via(t testing.TB, through, target string) string {
+	t.Helper()
+	proxy, err := url.Parse(through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = proxy.Host
+	return u.String()
+}
