@@ -128,11 +128,11 @@ func TestTheExampleIsComplete(t *testing.T) {
 	if tool.ResultRetention != 30*24*time.Hour || c.Listen != DefaultListen || filepath.Base(c.Store) != "refund.db" {
 		t.Errorf("config %+v", c)
 	}
-	in, err := tool.Intent(json.RawMessage(`{"order_id":" o-8812","ticket_id":"5521","payment_intent":"pi_1","amount":"480","reason":"it broke","idempotency_key":"mine"}`), policy.Meta{"run": "r1", "step": "s1"})
+	in, err := tool.Intent(json.RawMessage(`{"order_id":" o-8812","ticket_id":"t-5521","payment_intent":"pi_1","amount":"480","reason":"it broke","idempotency_key":"mine"}`), policy.Meta{"run": "r1", "step": "s1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if in.ID != "refund:O-8812:5521" || in.Resource != "payment:pi_1" || in.Run != "r1" || in.RequestScope == "" {
+	if in.ID != "refund:O-8812:T-5521" || in.Resource != "payment:pi_1" || in.Run != "r1" || in.RequestScope == "" {
 		t.Errorf("intent %+v", in)
 	}
 	for _, want := range []string{"48000", "pi_1"} {

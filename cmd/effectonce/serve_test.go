@@ -49,7 +49,7 @@ func ask(t testing.TB, url, body string) (int, map[string]any) {
 	return r.StatusCode, v
 }
 
-const refundBody = `{"tool": "stripe.refund", "arguments": {"order_id": "o-1", "ticket_id": "t-1", "payment_intent": "pi_1", "amount": "480.00"}}`
+const refundBody = `{"tool": "stripe.refund", "arguments": {"order_id": "order-1", "ticket_id": "ticket-1", "payment_intent": "pi_1", "amount": "480.00"}}`
 
 // withTwin is a directory with demo.yaml for a running twin.
 func withTwin(t testing.TB, plan string) (dir string, ledger twin.Control) {
