@@ -3,7 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
-	"net/url"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,11 +21,11 @@ type place struct {
 }
 
 func placeOf(c *pgx.ConnConfig) place {
-	u := url.URL{Scheme: "postgres", Host: c.Host, Path: c.Database}
+	name := "postgres://" + net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))) + "/" + c.Database
 	if strings.HasPrefix(c.Host, "/") {
-		u.Host = "[" + c.Host + "]"
+		name = "postgres:///" + c.Database + "?host=" + c.Host
 	}
-	return place{name: u.Scheme + "://" + u.Host + "/" + u.Path, password: c.Password}
+	return place{name: name, password: c.Password}
 }
 
 // mapError turns every error of the driver into one of the project's (S16.14, S16.21). An [effectonce.Error] stays as it is.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"embed"
-	"errors"
 	"fmt"
 	"io/fs"
 	"time"
@@ -126,12 +125,12 @@ func raced(err error) bool {
 }
 
 // checkDurability refuses a database that answers before a commit is durable: it would forget claims that were answered (S3.5).
-func checkDurability(ctx context.Context, cfg *pgx.ConnConfig, where place) (err error) {
+func checkDurability(ctx context.Context, cfg *pgx.ConnConfig, where place) error {
 	c, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return where.mapError(err)
 	}
-	defer func() { err = errors.Join(err, where.mapError(c.Close(context.WithoutCancel(ctx)))) }()
+	defer func() { _ = c.Close(context.WithoutCancel(ctx)) }()
 	var commit string
 	if err := c.QueryRow(ctx, "SHOW synchronous_commit", pgx.QueryExecModeSimpleProtocol).Scan(&commit); err != nil {
 		return where.mapError(err)
