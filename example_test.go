@@ -535,7 +535,7 @@ func ExampleStore_events() {
 		fmt.Println(e.Seq, e.Kind, "by", e.Actor, "attempt", e.Attempt, "->", e.To)
 	}
 	// Output:
-	// 1 recorded by worker-1 attempt 1 -> in_progress
+	// 1 recorded by support-agent attempt 1 -> in_progress
 	// 2 attempt_ended by worker-1 attempt 1 -> pending
 	// 3 claimed by worker-1 attempt 2 -> in_progress
 	// 4 attempt_ended by worker-1 attempt 2 -> succeeded

@@ -89,6 +89,7 @@ func (m *move) recorded(c Recorded) error {
 	}
 	m.own(c.Owner)
 	m.open()
+	m.actor(op.Actor, c.Owner)
 	return nil
 }
 
@@ -146,9 +147,11 @@ func (m *move) takenOver(c TakenOver) error {
 	}
 	if op.Open {
 		m.close(VerdictUnknown)
-		m.to.Reason = "the worker did not record the attempt's end"
 	}
 	m.own(c.Owner)
+	if op.Open {
+		m.to.Reason = "the worker did not record the attempt's end"
+	}
 	m.to.TakenAt = m.now
 	m.actor(c.Actor, c.Owner)
 	return nil
@@ -333,6 +336,7 @@ func (m *move) own(owner string) {
 	m.to.State = StateInProgress
 	m.to.Hold = HoldNone
 	m.to.Parked = false
+	m.to.Reason = ""
 	m.to.Owner = owner
 	m.to.Token++
 	m.to.DueAt = m.now.Add(m.to.Terms.Lease())

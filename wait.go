@@ -41,7 +41,10 @@ func (g *Guard) pause(ctx context.Context, op Operation, d time.Duration) (Opera
 		return now, err
 	}
 	d = min(d, pollMax)
-	if left := now.DueAt.Sub(now.AsOf); !now.Parked && left > 0 {
+	if left := now.DueAt.Sub(now.AsOf); now.Parked && now.State == StatePending {
+		// It waits for just this caller, who may go on after the back-off.
+		d = min(d, now.Terms.backoff(now.Key, now.Spent))
+	} else if left > 0 {
 		d = min(d, left)
 	}
 	wctx, stop := context.WithCancel(ctx)

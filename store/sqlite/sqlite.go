@@ -10,8 +10,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"os"
 	"io"
+	"os"
 	"sync"
 	"time"
 
