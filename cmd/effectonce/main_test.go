@@ -18,10 +18,12 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/effectonce/effectonce/store/postgres/pgtest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"effectonce": main})
+	testscript.Main(pgtest.Tests{M: m}, map[string]func(){"effectonce": main})
 }
 
 // S14.6, the command line: testdata/script has what somebody sees at a terminal, refusals included.

@@ -32,13 +32,21 @@ var shared struct {
 }
 
 // Main runs the tests and stops the process's server, if one was started. It does not return.
-func Main(m *testing.M) {
-	code := m.Run()
+func Main(m *testing.M) { os.Exit(Tests{M: m}.Run()) }
+
+// Tests are the tests of a package whose TestMain hands them on to something else.
+type Tests struct{ M interface{ Run() int } }
+
+// Run runs the tests, stops the process's server, if one was started, and returns the exit code.
+func (t Tests) Run() int {
+	code := t.M.Run()
 	shared.Lock()
+	defer shared.Unlock()
 	if shared.cluster != nil {
 		shared.cluster.remove()
+		shared.cluster = nil
 	}
-	os.Exit(code)
+	return code
 }
 
 // URL returns the URL of an empty database of the test's own, which is dropped when the test ends. Where there is no server, the
