@@ -1,15 +1,18 @@
 # Names for the longer runs. Nothing needs this file: ./test.sh and .ci/run do without it.
 .DEFAULT_GOAL := help
-.PHONY: help bench soak fuzz sim
+.PHONY: help bench bench-postgres soak fuzz sim
 
 DURATION ?= 10m
 FUZZTIME ?= 1m
 
 help: ## list the runs
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
 
 bench: ## every benchmark, long enough to compare, the stores also with a million stored operations
 	EFFECTONCE_BENCH_ROWS=10000,1000000 go test -run '^$$' -bench . -benchtime 3s -count 3 -p 1 -timeout 0 ./...
+
+bench-postgres: ## claim and record on PostgreSQL against pgbench with the same statements (EFFECTONCE_BENCH_ROWS=10000,1000000 for more rows)
+	go test ./store/postgres -run '^$$' -bench ClaimRecord -benchtime 3x -timeout 0
 
 sim: ## the simulator on a seed of its own, for DURATION
 	go test ./fault/sim -run TestSimulator -count 1 -timeout 0 -sim.duration $(DURATION) -sim.seed $$(date +%s) -v
