@@ -31,6 +31,8 @@ type Tool struct {
 	config  *Config
 	terms   effectonce.Terms
 	adapter *provider.HTTP // Provider, as what it is; nil where there is none
+	// line and column are the tool's place in the file.
+	line, column int
 }
 
 // Terms are the rules of the tool's new operations, from policy and contract.
@@ -93,7 +95,8 @@ func (r *reading) tool(name string, form toolForm) {
 	if m := form.Retention.Identity; m.span > 0 {
 		r.on(join(path, "retention", "identity"), "identities are kept for ever: a repeat after "+m.span.String()+" would be a second effect (S13.2)", "write forever, or leave it out")
 	}
-	t := &Tool{config: r.config, ResultRetention: form.Retention.Result.Std(), ProviderName: form.Call.Provider}
+	at := r.root.nearest(path)
+	t := &Tool{config: r.config, line: at.line, column: at.column, ResultRetention: form.Retention.Result.Std(), ProviderName: form.Call.Provider}
 	compiled, problems := policy.Compile(spec)
 	wrong := wrongly{arguments: r.has(join(path, "arguments")...), intentID: r.has(join(path, "intent_id")...)}
 	for _, p := range problems {

@@ -59,36 +59,3 @@ func FromDocument(doc []byte) (*Tool, error) {
 	t.document, t.Version = bytes.Clone(doc), versionOf(doc)
 	return t, nil
 }
-
-// IdentityVersion is the digest of what decides about keys: scope, template, and the arguments that the template names, with
-// their normalisers (S3.12). Two versions of a policy with the same IdentityVersion give the same call the same key.
-func (t *Tool) IdentityVersion() (canon.Digest, error) {
-	identity := Spec{Name: t.Name, Scope: t.spec.Scope, IntentID: t.spec.IntentID, Arguments: map[string]Argument{}}
-	if identity.Scope == "" {
-		identity.Scope = effectonce.ScopeBusiness
-	}
-	if t.intentID != nil {
-		for _, name := range t.intentID.names {
-			ref, a := t.resolve(name)
-			if a == nil {
-				continue
-			}
-			identity.Arguments[ref.argument] = t.identityOf(ref.argument)
-			if a.amount != nil && a.amount.Currency != "" {
-				identity.Arguments[a.amount.Currency] = t.identityOf(a.amount.Currency)
-			}
-		}
-	}
-	doc, err := documentOf(identity)
-	if err != nil {
-		return canon.Digest{}, err
-	}
-	return sha256.Sum256(doc), nil
-}
-
-// identityOf is what a policy says about an argument as far as it decides about keys: which calls are accepted at all does not.
-func (t *Tool) identityOf(name string) Argument {
-	a := t.spec.Arguments[name]
-	a.Required, a.OneOf = false, nil
-	return a
-}

@@ -20,12 +20,13 @@ import (
 )
 
 type serveCommand struct {
-	Config   string        `placeholder:"FILE" help:"The configuration; effectonce.yaml in the current directory if it exists. None is needed."`
-	Listen   string        `placeholder:"ADDRESS" help:"Where to listen, a loopback address; else what the configuration says, else 127.0.0.1:7171. Port 0 takes a free one."`
-	Store    string        `placeholder:"STORE" help:"The SQLite file, which is made if it does not exist, or a PostgreSQL URL (postgres://user@host/database), or env:NAME for a URL in an environment variable; else what the configuration says, else effectonce.db in the current directory."`
-	Log      string        `enum:"text,json" default:"text" help:"How to log on standard error: text or json."`
-	Drain    time.Duration `default:"35s" help:"How long running attempts may still take after the first signal to stop."`
-	UntilEOF bool          `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
+	Config      string        `placeholder:"FILE" help:"The configuration; effectonce.yaml in the current directory if it exists. None is needed."`
+	Listen      string        `placeholder:"ADDRESS" help:"Where to listen, a loopback address; else what the configuration says, else 127.0.0.1:7171. Port 0 takes a free one."`
+	Store       string        `placeholder:"STORE" help:"The SQLite file, which is made if it does not exist, or a PostgreSQL URL (postgres://user@host/database), or env:NAME for a URL in an environment variable; else what the configuration says, else effectonce.db in the current directory."`
+	Log         string        `enum:"text,json" default:"text" help:"How to log on standard error: text or json."`
+	Drain       time.Duration `default:"35s" help:"How long running attempts may still take after the first signal to stop."`
+	NewIdentity []string      `placeholder:"TOOL" sep:"none" help:"Accept that this tool's scope, intent_id or identity normalisers changed: its earlier operations are not recognised, and a call from before the edit that comes again has its effect again. Can be given more than once."`
+	UntilEOF    bool          `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
 }
 
 // Help implements kong.HelpProvider.
@@ -49,6 +50,10 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 		ctx, cancel = untilEOF(ctx, c.in)
 		defer cancel()
 	}
+	accepted, err := newIdentities(cfg, s.NewIdentity)
+	if err != nil {
+		return err
+	}
 	// Listen first: a second daemon that finds the port in use must leave nothing behind.
 	l, err := listenLoopback(ctx, firstOf(s.Listen, cfg.Listen))
 	if err != nil {
@@ -65,6 +70,12 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	if err != nil {
 		return err
 	}
+	if err := cfg.CheckIdentities(starting, store, accepted); err != nil {
+		return errors.Join(err, store.Close())
+	}
+	for name := range accepted {
+		log.Warn("a new identity is accepted: operations from before the edit are not recognised, and their calls would execute again", "tool", name)
+	}
 	d, err := newDaemon(starting, cfg, store, log)
 	if err != nil {
 		return errors.Join(err, store.Close())
@@ -78,6 +89,18 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	case err = <-d.failed:
 	}
 	return errors.Join(err, d.stop(s.Drain))
+}
+
+// newIdentities is the set of tools for which a changed identity is accepted.
+func newIdentities(cfg *config.Config, names []string) (map[string]bool, error) {
+	accepted := map[string]bool{}
+	for _, name := range names {
+		if cfg.Tools[name] == nil {
+			return nil, invalid("new-identity", fmt.Sprintf("%q is not a tool of the configuration", name), "name one of its tools, as it is written there")
+		}
+		accepted[name] = true
+	}
+	return accepted, nil
 }
 
 // welcome says where it serves and what to do next.
