@@ -165,14 +165,15 @@ type Transition struct {
 }
 
 // Stamp moves the transition to the moment at which the store persists it, by the store's clock: the times it sets keep
-// their distance from At (S5.4).
+// their distance from At (S5.4). All are then as stores keep them: see [StoredTime].
 func (t Transition) Stamp(now time.Time) Transition {
+	now = StoredTime(now)
 	shift := now.Sub(t.At)
 	move := func(was, at time.Time) time.Time {
 		if at.IsZero() || at.Equal(was) {
-			return at
+			return StoredTime(at)
 		}
-		return at.Add(shift)
+		return StoredTime(at.Add(shift))
 	}
 	from, to := t.From, t.To
 	to.DueAt = move(from.DueAt, to.DueAt)
@@ -182,6 +183,7 @@ func (t Transition) Stamp(now time.Time) Transition {
 	to.InFlightUntil = move(from.InFlightUntil, to.InFlightUntil)
 	to.CreatedAt = move(from.CreatedAt, to.CreatedAt)
 	to.SettledAt = move(from.SettledAt, to.SettledAt)
+	to.FirstSentAt, to.LastSentAt = StoredTime(to.FirstSentAt), StoredTime(to.LastSentAt)
 	to.AsOf = now
 	t.To, t.At, t.Event.At = to, now, now
 	return t

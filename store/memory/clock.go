@@ -1,49 +1,10 @@
 package memory
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/effectonce/effectonce"
 )
 
-// clockTolerance is how far the clock may be behind its high-water mark before the store fails closed; within it, time stands
-// still (S5.4).
-const clockTolerance = time.Second
-
-// clock reads the store's clock, in microseconds like the other drivers. The caller holds the lock.
-func (s *Store) clock() (time.Time, error) {
-	now := micro(s.now())
-	behind := s.high.Sub(now)
-	switch {
-	case behind <= 0:
-		return now, nil
-	case behind <= clockTolerance:
-		return s.high, nil
-	}
-	return time.Time{}, &effectonce.Error{
-		Code:       effectonce.CodeClockStepped,
-		Detail:     fmt.Sprintf("the clock is %s behind the last time recorded", behind),
-		Remedy:     "correct the clock, or wait until it has caught up",
-		RetryAfter: behind,
-	}
-}
-
-func micro(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Microsecond)
-}
-
-// stamp moves a transition to now and keeps its times in microseconds.
-func stamp(t effectonce.Transition, now time.Time) effectonce.Transition {
-	t = t.Stamp(now)
-	for _, at := range []*time.Time{
-		&t.To.DueAt, &t.To.OpenedAt, &t.To.StartedAt, &t.To.FirstSentAt, &t.To.LastSentAt, &t.To.TakenAt,
-		&t.To.InFlightUntil, &t.To.CreatedAt, &t.To.SettledAt,
-	} {
-		*at = micro(*at)
-	}
-	return t
-}
+// clock reads the store's clock. The caller holds the lock.
+func (s *Store) clock() (time.Time, error) { return effectonce.StoreClock(s.now(), s.high) }

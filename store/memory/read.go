@@ -81,7 +81,7 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 		}
 		before = min(n, before)
 	}
-	now := micro(s.now())
+	now := effectonce.StoredTime(s.now())
 	if now.Before(s.high) {
 		now = s.high
 	}

@@ -33,7 +33,7 @@ func (s *Store) Create(ctx context.Context, t effectonce.Transition) (effectonce
 			return effectonce.Operation{}, false, err
 		}
 	}
-	t = stamp(t, now)
+	t = t.Stamp(now)
 	s.high = now
 	s.order = append(s.order, t.To.Key)
 	s.put(&row{id: len(s.order)}, t)
@@ -55,10 +55,10 @@ func (s *Store) Apply(ctx context.Context, t effectonce.Transition) (effectonce.
 		return effectonce.Operation{}, stale(t.From)
 	}
 	// An owner may have extended its lease after somebody saw it run out; that is no new version.
-	if t.To.Token != t.From.Token && !r.op.DueAt.Equal(micro(t.From.DueAt)) {
+	if t.To.Token != t.From.Token && !r.op.DueAt.Equal(effectonce.StoredTime(t.From.DueAt)) {
 		return effectonce.Operation{}, stale(t.From)
 	}
-	t = stamp(t, now)
+	t = t.Stamp(now)
 	s.high = now
 	s.put(r, t)
 	return t.To, nil
@@ -100,8 +100,8 @@ func (s *Store) Extend(ctx context.Context, key effectonce.Key, token int64, lea
 	if r.op.Open {
 		from = r.op.OpenedAt
 	}
-	due := micro(now.Add(lease))
-	if last := micro(from.Add(limit)); last.Before(due) {
+	due := effectonce.StoredTime(now.Add(lease))
+	if last := effectonce.StoredTime(from.Add(limit)); last.Before(due) {
 		due = last
 	}
 	s.high = now

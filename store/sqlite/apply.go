@@ -27,7 +27,7 @@ func (s *Store) Apply(ctx context.Context, t effectonce.Transition) (effectonce.
 		if err != nil {
 			return err
 		}
-		stamped := stamp(t, now)
+		stamped := t.Stamp(now)
 		if err := b.update(id, stamped); err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (b *batch) fenced(t effectonce.Transition) (id int64, err error) {
 		var due time.Time
 		id, version, due = r.integer(), r.integer(), r.at()
 		// An owner may have extended its lease after somebody saw it run out; that is no new version.
-		fits = version == t.From.Version && (t.To.Token == t.From.Token || due.Equal(micro(t.From.DueAt)))
+		fits = version == t.From.Version && (t.To.Token == t.From.Token || due.Equal(effectonce.StoredTime(t.From.DueAt)))
 		return r.err
 	}, t.From.Key[:])
 	if err == nil && !fits {
@@ -116,8 +116,8 @@ func (s *Store) Extend(ctx context.Context, key effectonce.Key, token int64, lea
 		if err != nil {
 			return err
 		}
-		until := micro(now.Add(lease))
-		if last := micro(from.Add(limit)); last.Before(until) {
+		until := effectonce.StoredTime(now.Add(lease))
+		if last := effectonce.StoredTime(from.Add(limit)); last.Before(until) {
 			until = last
 		}
 		if !until.After(due) {

@@ -163,7 +163,7 @@ func openRaw(b *testing.B, path string, s *Store) *raw {
 	if err != nil {
 		b.Fatal(err)
 	}
-	return &raw{c: c, terms: 1, claimed: benchClaim(0), ended: benchRecord(stamp(benchClaim(0), time.Now()).To)}
+	return &raw{c: c, terms: 1, claimed: benchClaim(0), ended: benchRecord(benchClaim(0).Stamp(time.Now()).To)}
 }
 
 func (r *raw) must(b *testing.B, query string, args ...driver.Value) {

@@ -43,7 +43,7 @@ func (s *Store) Create(ctx context.Context, t effectonce.Transition) (effectonce
 			op, err = b.existing(t.To.Key, now)
 			return err
 		}
-		stamped := stamp(*recorded, now)
+		stamped := recorded.Stamp(now)
 		created, err = b.insert(stamped)
 		if err != nil {
 			return err

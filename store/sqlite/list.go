@@ -30,7 +30,7 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 			return err
 		}
 		// A list decides nothing: a clock that stepped back does not take it away from people.
-		now := micro(s.now())
+		now := effectonce.StoredTime(s.now())
 		if now.Before(high) {
 			now = high
 		}

@@ -48,7 +48,7 @@ func (s *Store) asOf(c *conn) (time.Time, error) {
 	if err != nil {
 		return time.Time{}, err
 	}
-	return clock(s.now(), high)
+	return effectonce.StoreClock(s.now(), high)
 }
 
 func (c *conn) high() (time.Time, error) {

@@ -300,7 +300,7 @@ func (b *batch) clock() (time.Time, error) {
 	if !b.now.IsZero() {
 		return b.now, nil
 	}
-	now, err := clock(b.s.now(), b.high)
+	now, err := effectonce.StoreClock(b.s.now(), b.high)
 	if err != nil {
 		return time.Time{}, err
 	}
