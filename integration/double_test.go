@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stripe/stripe-go/v84"
-	"github.com/stripe/stripe-go/v84/client"
 )
 
 // double starts the Stripe double as a process, one for each test, and returns its address. Where Node or npm is missing the
@@ -72,16 +71,16 @@ var install = sync.OnceValue(func() error {
 })
 
 // official is Stripe's own client, pointed at an address, with as many retries of its own as asked for.
-func official(address string, retries int64) *client.API {
+func official(address string, retries int64) *stripe.Client {
 	return officialThrough(address, retries, nil)
 }
 
-func officialThrough(address string, retries int64, transport http.RoundTripper) *client.API {
+func officialThrough(address string, retries int64, transport http.RoundTripper) *stripe.Client {
 	backends := stripe.NewBackendsWithConfig(&stripe.BackendConfig{
 		URL: stripe.String(address), MaxNetworkRetries: stripe.Int64(retries), HTTPClient: &http.Client{Transport: transport},
 		LeveledLogger: &stripe.LeveledLogger{Level: stripe.LevelNull},
 	})
-	return client.New("sk_test_integration", backends)
+	return stripe.NewClient("sk_test_integration", stripe.WithBackends(backends))
 }
 
 const (
@@ -92,11 +91,11 @@ const (
 // charge creates a charge that refunds can be made of, twice over.
 func charge(t *testing.T, address string) string {
 	t.Helper()
-	params := &stripe.ChargeParams{Amount: stripe.Int64(chargedMinor), Currency: stripe.String("eur")}
+	params := &stripe.ChargeCreateParams{Amount: stripe.Int64(chargedMinor), Currency: stripe.String("eur")}
 	if err := params.SetSource("tok_visa"); err != nil {
 		t.Fatal(err)
 	}
-	c, err := official(address, 0).Charges.New(params)
+	c, err := official(address, 0).V1Charges.Create(t.Context(), params)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,15 +109,14 @@ func refunds(t *testing.T, address, charge string) []*stripe.Refund {
 	params := &stripe.RefundListParams{Charge: stripe.String(charge)}
 	var all []*stripe.Refund
 	sum := int64(0)
-	list := api.Refunds.List(params)
-	for list.Next() {
-		all = append(all, list.Refund())
-		sum += list.Refund().Amount
+	for refund, err := range api.V1Refunds.List(t.Context(), params) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, refund)
+		sum += refund.Amount
 	}
-	if err := list.Err(); err != nil {
-		t.Fatal(err)
-	}
-	c, err := api.Charges.Get(charge, nil)
+	c, err := api.V1Charges.Retrieve(t.Context(), charge, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -70,7 +70,7 @@ func (j job) run(ctx context.Context) error {
 		return err
 	}
 	if j.Role == unguarded {
-		return j.refundUnguarded(plan)
+		return j.refundUnguarded(ctx, plan)
 	}
 	c, err := contract.Load("stripe/v1")
 	if err != nil {
@@ -136,9 +136,9 @@ func settle(ctx context.Context, guard *effectonce.Guard, store effectonce.Store
 }
 
 // refundUnguarded is a tool as it is often written: the official client, and whoever started it tries again if it failed.
-func (j job) refundUnguarded(plan fault.Plan) error {
+func (j job) refundUnguarded(ctx context.Context, plan fault.Plan) error {
 	api := officialThrough(j.Stripe, 0, fault.Transport(nil, plan, fault.Actions{}))
-	_, err := api.Refunds.New(&stripe.RefundParams{Charge: stripe.String(j.Charge), Amount: stripe.Int64(refundedMinor)})
+	_, err := api.V1Refunds.Create(ctx, &stripe.RefundCreateParams{Charge: stripe.String(j.Charge), Amount: stripe.Int64(refundedMinor)})
 	return err
 }
 

@@ -110,7 +110,7 @@ func TestUnguarded(t *testing.T) {
 	t.Run("the client's own retries use one key", func(t *testing.T) {
 		t.Parallel()
 		b := newBank(t, drop)
-		_, err := official(b.wire.URL, 2).Refunds.New(&stripe.RefundParams{Charge: stripe.String(b.charge), Amount: stripe.Int64(refundedMinor)})
+		_, err := official(b.wire.URL, 2).V1Refunds.Create(t.Context(), &stripe.RefundCreateParams{Charge: stripe.String(b.charge), Amount: stripe.Int64(refundedMinor)})
 		if err != nil {
 			t.Error(err)
 		}
