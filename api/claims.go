@@ -24,8 +24,8 @@ type ClaimBody struct {
 	IntentID   string            `json:"intent_id,omitempty" maxLength:"512" doc:"The intent in business terms, like refund:order-8812:ticket-5521, made by the orchestration layer and never by a model. Required unless the tool's policy has a template for it."`
 	Arguments  json.RawMessage   `json:"arguments" doc:"The tool's arguments, a JSON object. The same intent with other arguments is refused."`
 	Context    map[string]string `json:"context,omitempty" doc:"Call metadata that the policy's templates may use; it comes from the orchestration layer."`
-	Supersedes *Supersedes       `json:"supersedes,omitempty" doc:"Makes this the successor of an earlier operation of the same intent."`
-	Owner      string            `json:"owner,omitempty" maxLength:"512" doc:"Who claims, for the audit; nobody approves their own operation."`
+	Supersedes *Supersedes       `json:"supersedes,omitempty" doc:"Makes this the successor of an earlier operation of the same tool and intent id: after failed it runs at once, after any other final state a person approves, while it is unresolved it takes force."`
+	Owner      string            `json:"owner,omitempty" maxLength:"512" doc:"Who claims, for the audit: a name that the caller gives. Who has this name cannot approve the operation; while there are no tokens that is advice, not access control."`
 	Scope      string            `json:"scope,omitempty" enum:"business,run,step" doc:"What makes two intents one, for a tool without a policy: business (default): tool and intent_id, over all runs; run: also run; step: also run and step."`
 	Timeout    string            `json:"timeout,omitempty" doc:"The longest that the effect's call may take, for a tool without a policy, like 30s (default)."`
 	Lease      string            `json:"lease,omitempty" doc:"Makes the lease this short, shorter than timeout, and extended by heartbeats, so that a dead holder is noticed early. For a tool without a policy."`

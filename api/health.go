@@ -30,8 +30,8 @@ func (s *server) routeHealth() {
 		_, err := s.store.Due(c.ctx, 1)
 		return ok, err
 	})
-	s.text("/metrics", "metrics", "Counters in the Prometheus text format", "text/plain; version=0.0.4; charset=utf-8", func(*http.Request) (string, error) {
-		return s.metrics.text(s.version), nil
+	s.text("/metrics", "metrics", "Counters, and gauges of operations, in the Prometheus text format", "text/plain; version=0.0.4; charset=utf-8", func(r *http.Request) (string, error) {
+		return s.metrics.text(s.version) + s.gaugesText(r.Context()), nil
 	})
 	s.text("/errors/{code}", "error-help", "What an error code means", "text/plain; charset=utf-8", errorHelp)
 	s.serveSpec()

@@ -18,15 +18,15 @@ type Submission struct {
 	IntentID   string            `json:"intent_id,omitempty" maxLength:"512" doc:"The intent in business terms, like refund:order-8812:ticket-5521, made by the orchestration layer and never by a model. Only for tools whose policy has no template for it."`
 	Arguments  json.RawMessage   `json:"arguments" doc:"The tool's arguments, a JSON object."`
 	Context    map[string]string `json:"context,omitempty" doc:"Call metadata that the policy's templates may use; it comes from the orchestration layer."`
-	Actor      string            `json:"actor,omitempty" maxLength:"512" doc:"Who asks, for the audit; nobody approves their own operation."`
-	Supersedes *Supersedes       `json:"supersedes,omitempty" doc:"Makes this the successor of an earlier operation of the same intent."`
+	Actor      string            `json:"actor,omitempty" maxLength:"512" doc:"Who asks, for the audit: a name that the caller gives. Who has this name cannot approve the operation; while there are no tokens that is advice, not access control."`
+	Supersedes *Supersedes       `json:"supersedes,omitempty" doc:"Makes this the successor of an earlier operation of the same tool and intent id: after failed it runs at once, after any other final state a person approves, while it is unresolved it takes force."`
 }
 
 // Supersedes names a predecessor (S3.7).
 type Supersedes struct {
 	Key    string `json:"key" minLength:"64" maxLength:"64" doc:"Key of the predecessor."`
 	Reason string `json:"reason" minLength:"1" maxLength:"2048" doc:"Why the mind was changed; it goes into the audit."`
-	Force  bool   `json:"force,omitempty" doc:"Supersede although the predecessor is unresolved; a person then approves."`
+	Force  bool   `json:"force,omitempty" doc:"Supersede although the predecessor is unresolved. A pending one is cancelled; the successor waits for a person's approval in any case."`
 }
 
 func (s *server) routeOperations() {
@@ -200,7 +200,7 @@ func (s *server) answer(code int, o effectonce.Outcome, body any) reply {
 		h.Set("Location", "/v1/operations/"+o.Operation.Key.String())
 	}
 	if code == http.StatusAccepted {
-		setRetryAfter(h, duration(o.RetryAfter))
+		setRetryAfter(h, pause(o.RetryAfter))
 	}
 	s.metrics.answer(o)
 	return reply{status: code, body: body, header: h}

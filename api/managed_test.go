@@ -318,3 +318,23 @@ func TestWaitOfARead(t *testing.T) {
 		t.Fatal("the reader was not told")
 	}
 }
+
+// S3.7: by force a successor takes the place of what was only recorded, which then can no longer run, and a person approves it.
+func TestSupersedingByForceCancelsAPendingPredecessor(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	before := f.send("POST", "/v1/operations?execute=false", refund).want(t, 202, "outcome=pending")
+	successor := func(force string) string {
+		return strings.Replace(strings.TrimSuffix(refund, "}"), "480", "450", 1) + fmt.Sprintf(`,"supersedes":{"key":%q,"reason":"only part was broken"%s}}`, before.key(), force)
+	}
+	f.send("POST", "/v1/operations", successor("")).want(t, 409, "code=supersede_refused", "field=supersedes.key")
+	next := f.send("POST", "/v1/operations", successor(`,"force":true`)).want(t, 202, "outcome=awaiting_approval", "supersedes="+before.key())
+	f.send("GET", "/v1/operations/"+before.key(), "").want(t, 200, "outcome=failed")
+	if a := f.send("GET", "/v1/operations/"+before.key()+"/events", "").want(t, 200); !strings.Contains(a.raw, `"kind":"cancelled"`) {
+		t.Errorf("the audit of the predecessor is %s", a.raw)
+	}
+	f.send("GET", "/v1/operations/"+next.key(), "").want(t, 200, "supersedes_reason=only part was broken", "revision=1")
+	if n := f.effects.Load(); n != 0 {
+		t.Errorf("%d effects before anybody approved", n)
+	}
+}

@@ -68,7 +68,7 @@ func problemOf(err error) (p Problem, ok bool) {
 	kind := effectonce.KindOf(e.Code)
 	p = Problem{
 		Type: "/errors/" + string(kind.Code), Title: kind.Title, Status: kind.Status, Code: string(kind.Code), Detail: e.Detail,
-		Field: e.Field, Fields: e.Fields, Remedy: e.Remedy, Next: string(kind.Next), RetryAfter: duration(e.RetryAfter),
+		Field: e.Field, Fields: e.Fields, Remedy: e.Remedy, Next: string(kind.Next), RetryAfter: pause(e.RetryAfter),
 		Sent: string(e.Sent), Key: text(e.Key),
 	}
 	var c *canon.Error
@@ -83,6 +83,9 @@ func problemOf(err error) (p Problem, ok bool) {
 	}
 	if p.Detail == "" {
 		p.Detail = kind.Title
+	}
+	if p.Remedy == "" {
+		p.Remedy = remedies[kind.Code]
 	}
 	if p.Remedy == "" {
 		p.Remedy = kind.Help
@@ -106,6 +109,31 @@ func problemOf(err error) (p Problem, ok bool) {
 		}
 	}
 	return p, e.Code != effectonce.CodeInternal
+}
+
+// remedies say what to do where an error does not say it itself.
+var remedies = map[effectonce.Code]string{
+	effectonce.CodeInvalid:          "correct the named field; the OpenAPI document at /openapi.json has the types and ranges",
+	effectonce.CodeNotCanonical:     "send each name once, whole UTF-8, and numbers that a double can carry (larger ones as text)",
+	effectonce.CodeIntentIncomplete: "give the named argument; POST /v1/explain shows what the intent id is made of",
+	effectonce.CodeUnknownTool:      "add the tool to the configuration, or use POST /v1/claims",
+	effectonce.CodeTooLarge:         "send less, or a reference to what is large",
+	effectonce.CodeNotFound:         "check the key; effectonce ops ls, or GET /v1/operations, shows recent ones",
+	effectonce.CodeForbidden:        "ask somebody who may see or do this",
+	effectonce.CodePayloadMismatch:  "repeat it with the recorded arguments, or record a successor with a reason (supersedes)",
+	effectonce.CodePolicyGone:       "ask an installation that has the policy version of the first claim, or bring it back into the configuration",
+	effectonce.CodeConflict:         "ask again with the same intent after retry_after, or wait with ?wait=30s; do not execute it yourself",
+	effectonce.CodeStaleToken:       "discard your own result and use the operation as it stands; a success that you reported is kept as evidence",
+	effectonce.CodeStaleVersion:     "read the operation again (effectonce ops show), and decide again with its version",
+	effectonce.CodeNotAllowed:       "read the operation as it stands; effectonce ops show says what can be decided about it",
+	effectonce.CodeTwinRejected:     "look at the operation named by key; if both are wanted, a person changes the policy's twins",
+	effectonce.CodeSupersede:        "wait until the predecessor is final, or supersede it with force and a reason; a person then approves",
+	effectonce.CodeExpired:          "use the reference; the effect is at the provider, and nothing executes again",
+	effectonce.CodeShuttingDown:     "ask again with the same intent in a moment; nothing was sent",
+	effectonce.CodeStoreUnavailable: "ask again with the same intent; what can have been sent is reconciled first",
+	effectonce.CodeStoreBroken:      "the daemon's log has the cause; free the disk, correct the permissions, or restore the store",
+	effectonce.CodeClockStepped:     "correct the clock of the machine, and ask again when it has caught up",
+	effectonce.CodeInternal:         "this is a defect; the daemon's log has the details",
 }
 
 // fieldRunesMax bounds how much of a name that strangers chose comes back.

@@ -17,7 +17,7 @@ import (
 type Resolve struct {
 	Version    int64           `json:"version" minimum:"1" doc:"The operation's version that the person saw; a stale one is refused."`
 	Resolution string          `json:"resolution" enum:"confirmed,absent_fail,absent_resend,abandoned,approved,rejected" doc:"In review: confirmed (it took effect), absent_fail (it did not: failed), absent_resend (it did not: one more attempt with a new downstream key), abandoned (final, effect not known). For a held operation: approved or rejected."`
-	Person     string          `json:"person" minLength:"1" maxLength:"512" doc:"Who decides."`
+	Person     string          `json:"person" minLength:"1" maxLength:"512" doc:"Who decides, for the audit: a name that the caller gives."`
 	Reason     string          `json:"reason" minLength:"1" maxLength:"2048" doc:"Why; it goes into the audit."`
 	Reference  string          `json:"reference,omitempty" maxLength:"512" doc:"For confirmed: the provider's id of the effect."`
 	Result     json.RawMessage `json:"result,omitempty" doc:"For confirmed: the provider's answer, any JSON."`

@@ -33,7 +33,7 @@ func (s *server) notSent(c call[NotSent]) (reply, error) {
 func (s *server) heartbeat(c call[Held]) (reply, error) {
 	d, err := s.guard.Heartbeat(c.ctx, c.key, c.body.Token)
 	if err == nil {
-		return reply{status: http.StatusOK, body: Lease{LeaseFor: d.String()}}, nil
+		return reply{status: http.StatusOK, body: Lease{LeaseFor: duration(d)}}, nil
 	}
 	if effectonce.CodeOf(err) != effectonce.CodeStaleToken {
 		return reply{}, err

@@ -71,7 +71,7 @@ type Detail struct {
 type Event struct {
 	Seq        int64     `json:"seq" doc:"The version that the transition made."`
 	At         time.Time `json:"at" doc:"When, by the store's clock."`
-	Kind       string    `json:"kind" enum:"recorded,claimed,taken_over,attempt_started,attempt_ended,ruled,parked,evidence,resolved,expired" doc:"What happened."`
+	Kind       string    `json:"kind" enum:"recorded,claimed,taken_over,attempt_started,attempt_ended,ruled,parked,evidence,resolved,cancelled,expired" doc:"What happened."`
 	From       string    `json:"from,omitempty" doc:"The state before."`
 	To         string    `json:"to" doc:"The state after."`
 	Token      int64     `json:"token,omitempty" doc:"The fencing token."`
@@ -126,7 +126,7 @@ func view(o effectonce.Outcome) Operation {
 		State: string(op.State), Outcome: string(o.Outcome), Next: string(o.Next), Replayed: o.Replayed, Version: op.Version,
 		ResultOmitted: op.ResultOmitted, Reference: op.Reference, Attempts: op.Attempt,
 		TwinOf: text(op.TwinOf), Supersedes: text(op.Supersedes), Hold: string(op.Hold), Reason: op.Reason, Alarm: op.Alarm,
-		RetryAfter: duration(o.RetryAfter), CreatedAt: moment(op.CreatedAt), SettledAt: moment(op.SettledAt),
+		RetryAfter: pause(o.RetryAfter), CreatedAt: moment(op.CreatedAt), SettledAt: moment(op.SettledAt),
 	}
 	switch {
 	case len(op.Result) == 0:
@@ -190,11 +190,23 @@ func text(k effectonce.Key) string {
 	return k.String()
 }
 
+// duration writes a duration in milliseconds at the finest, rounded down: what is the caller's for so long is certainly so.
 func duration(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
+	if d > time.Millisecond {
+		d = d.Truncate(time.Millisecond)
+	}
 	return d.String()
+}
+
+// pause writes how long to wait, rounded up to milliseconds: whoever waits so long does not come too early.
+func pause(d time.Duration) string {
+	if rest := d % time.Millisecond; d > 0 && rest > 0 {
+		d += time.Millisecond - rest
+	}
+	return duration(d)
 }
 
 func moment(t time.Time) *time.Time {
