@@ -51,7 +51,7 @@ func (r *opsResolveCommand) Run(ctx context.Context, c *terminal, ops *opsComman
 
 // confirm shows the operation and asks; it returns the version that was shown.
 func (r *opsResolveCommand) confirm(ctx context.Context, c *terminal, ops *opsCommand, key effectonce.Key) (int64, error) {
-	what, err := ops.read(ctx, key)
+	what, err := ops.readAll(ctx, key)
 	if err != nil {
 		return 0, err
 	}

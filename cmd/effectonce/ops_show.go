@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -14,10 +15,13 @@ type opsShowCommand struct {
 	Key string `arg:"" help:"The operation's key, or its first 8 or more digits."`
 }
 
-// shown is an operation with its audit, as JSON.
+// shown is an operation with its audit and with the operations that it names, as JSON.
 type shown struct {
 	Operation api.Detail  `json:"operation"`
 	Events    []api.Event `json:"events"`
+	// Predecessor and Twin are as they stand now; nil where there is none, or where it cannot be read.
+	Predecessor *api.Detail `json:"predecessor,omitempty"`
+	Twin        *api.Detail `json:"twin,omitempty"`
 }
 
 // Run shows.
@@ -26,7 +30,7 @@ func (s *opsShowCommand) Run(ctx context.Context, c *terminal, ops *opsCommand) 
 	if err != nil {
 		return err
 	}
-	what, err := ops.read(ctx, key)
+	what, err := ops.readAll(ctx, key)
 	if err != nil {
 		return err
 	}
@@ -43,6 +47,38 @@ func (o *opsCommand) read(ctx context.Context, key effectonce.Key) (shown, error
 	}
 	events, err := o.remote().events(ctx, key)
 	return shown{Operation: op, Events: events.Events}, err
+}
+
+// readAll reads also the operations that one names: whoever approves a successor or a twin decides on them.
+func (o *opsCommand) readAll(ctx context.Context, key effectonce.Key) (shown, error) {
+	what, err := o.read(ctx, key)
+	if err != nil {
+		return shown{}, err
+	}
+	if what.Predecessor, err = o.named(ctx, what.Operation.Supersedes); err != nil {
+		return shown{}, err
+	}
+	what.Twin, err = o.named(ctx, what.Operation.TwinOf)
+	return what, err
+}
+
+// named reads an operation that another one names. One that is not there any more, or may not be seen, is nil.
+func (o *opsCommand) named(ctx context.Context, text string) (*api.Detail, error) {
+	if text == "" {
+		return nil, nil
+	}
+	key, err := effectonce.ParseKey(text)
+	if err != nil {
+		return nil, err
+	}
+	op, err := o.remote().get(ctx, key)
+	switch {
+	case errors.Is(err, effectonce.ErrNotFound), errors.Is(err, effectonce.ErrForbidden):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	}
+	return &op, nil
 }
 
 func (s shown) print(c *terminal) error {
@@ -68,10 +104,14 @@ func (s shown) print(c *terminal) error {
 	line("no result", op.ResultOmitted)
 	line("arguments", short(string(op.Arguments), 300))
 	line("business", short(string(op.Business), 300))
-	line("twin of", op.TwinOf)
-	line("supersedes", joined(op.Supersedes, op.SupersedesWhy))
+	line("twin of", s.twin())
+	line("supersedes", s.predecessor())
+	line("because", op.SupersedesWhy)
+	line("WARNING", s.warning())
 	line("attempts", fmt.Sprint(op.Attempts))
-	line("settled by", moment(op.SettledBy))
+	if op.SettledBy != nil {
+		line("settle time", "nothing sent can still take effect after "+moment(op.SettledBy))
+	}
 	line("window ends", moment(op.WindowEnds))
 	line("recorded", joined(moment(op.CreatedAt), op.Actor))
 	line("settled", moment(op.SettledAt))
@@ -88,6 +128,59 @@ func (s shown) print(c *terminal) error {
 		c.say("\n%s", how)
 	}
 	return nil
+}
+
+// predecessor is the operation that this one replaces, as it stands now.
+func (s shown) predecessor() string {
+	if s.Predecessor == nil {
+		return s.Operation.Supersedes
+	}
+	return fmt.Sprintf("%.12s, which %s", s.Predecessor.Key, standing(s.Predecessor.Operation))
+}
+
+// twin is the operation that this one resembles.
+func (s shown) twin() string {
+	if s.Twin == nil {
+		return s.Operation.TwinOf
+	}
+	return fmt.Sprintf("%.12s, %s %s, which %s", s.Twin.Key, s.Twin.Tool, s.Twin.IntentID, standing(s.Twin.Operation))
+}
+
+// standing says how an operation stands, after "which".
+func standing(op api.Operation) string {
+	switch effectonce.State(op.State) {
+	case effectonce.StateSucceeded:
+		if op.Reference != "" {
+			return "succeeded (effect " + op.Reference + ")"
+		}
+		return "succeeded"
+	case effectonce.StateFailed:
+		if op.Error != nil {
+			return "failed (" + op.Error.Code + ")"
+		}
+		return "failed"
+	case effectonce.StateAbandoned:
+		return "was abandoned"
+	case effectonce.StateReview:
+		return "is in review"
+	}
+	return "is " + op.Outcome
+}
+
+// warning says what an approval of this successor would risk: it is not safe by itself unless the predecessor had no effect.
+func (s shown) warning() string {
+	if s.Predecessor == nil || effectonce.State(s.Operation.State).Final() {
+		return ""
+	}
+	switch effectonce.State(s.Predecessor.State) {
+	case effectonce.StateFailed:
+		return ""
+	case effectonce.StateSucceeded:
+		return "the operation that it supersedes took effect; if this one runs as well, there are two effects"
+	case effectonce.StatePending:
+		return "the operation that it supersedes can still run; if both run, there are two effects"
+	}
+	return "whether the operation that it supersedes took effect is not known; if this one runs as well, there may be two effects"
 }
 
 func printEvent(c *terminal, e api.Event) {

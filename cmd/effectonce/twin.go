@@ -12,7 +12,7 @@ import (
 type twinCommand struct {
 	Kind     string `arg:"" enum:"stripe,lookup,none" help:"What the provider promises: stripe (remembers idempotency keys and can be looked up), lookup (can only be looked up), none (neither)."`
 	Listen   string `default:"127.0.0.1:7190" help:"Where to listen; a loopback address. Port 0 takes a free one."`
-	Fault    string `placeholder:"PLAN" help:"Faults, as in: refunds#1 after-effect drop; refunds#2 hold=2s."`
+	Fault    string `placeholder:"PLAN" help:"Faults, as in: refunds#1 after-effect drop; refunds#2 hold=2s. The words are above."`
 	Ledger   string `type:"path" placeholder:"FILE" help:"Keep the ledger in this file, so that it survives a stop."`
 	Stamp    string `default:"effectonce" help:"The metadata field that the ledger shows as the stamp."`
 	UntilEOF bool   `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
@@ -22,7 +22,31 @@ type twinCommand struct {
 func (twinCommand) Help() string {
 	return `The twin plays a provider that refunds, in the manner of Stripe's API: POST /v1/refunds with a form and any key that
 begins with sk_. GET /_twin/ledger shows what really happened, POST /_twin/faults {"plan": "..."} sets faults,
-POST /_twin/clock {"advance": "25h"} moves its clock.`
+POST /_twin/clock {"advance": "25h"} moves its clock.
+
+A fault plan is steps, separated by semicolons. A step is TARGET#COUNT [WHEN] WHAT:
+
+  TARGET  refunds (POST /v1/refunds), lookup (each GET under /v1/) or any (everything under /v1/)
+  COUNT   1 the first such request, 2-3 the second and third, * each
+  WHEN    instead        it reaches nothing
+          before-effect  processing begins and ends without effect
+          after-effect   the effect happens, only the answer suffers
+  WHAT    drop           the connection is closed without an answer
+          reset          it is closed with a TCP reset
+          hang=10s       no answer for so long, then it is closed
+          status=503     this code is the answer
+          cut            half of the answer
+          garble         200 and no JSON
+          foreign        200 and somebody else's refund
+          slow=2s        delayed: before-effect the arrival, after-effect the answer
+          twice          delivered twice, as by a proxy: one copy is answered 401, the other takes effect
+          hold=2s        processing takes so long, with the key in flight
+
+Without WHEN, hold and twice are before-effect, slow is after-effect, the rest is instead. Examples:
+
+  refunds#1 after-effect drop                     the refund happens, its answer is lost
+  refunds#1 hold=5s; lookup#1-2 status=500        a slow refund; look-ups that fail twice
+  refunds#* before-effect status=503              nothing is refunded until the plan is changed`
 }
 
 // Run serves until it is told to stop.

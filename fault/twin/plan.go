@@ -91,7 +91,7 @@ func ParsePlan(line string) (Plan, error) {
 		}
 		step, err := parseStep(text)
 		if err != nil {
-			return nil, fmt.Errorf("fault plan: step %q: %w", text, err)
+			return nil, fmt.Errorf("step %q: %w", text, err)
 		}
 		plan = append(plan, step)
 	}
@@ -213,7 +213,7 @@ func (s *Step) parseWhat(text string) error {
 		}
 		return nil
 	default:
-		return fmt.Errorf("fault %q is none of drop, reset, hang=, status=, cut, garble, foreign, slow=, twice, hold=", name)
+		return fmt.Errorf("%q is none of drop, reset, hang=, status=, cut, garble, foreign, slow=, twice, hold=", name)
 	}
 }
 
