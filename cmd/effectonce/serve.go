@@ -80,8 +80,12 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
+	stored, err := store.List(starting, effectonce.Filter{Limit: 1})
+	if err != nil {
+		return errors.Join(err, store.Close())
+	}
 	d.start(l)
-	if err := s.welcome(c, cfg, l.Addr(), where.String()); err != nil {
+	if err := s.welcome(c, cfg, l.Addr(), where.String(), len(stored.Operations) == 0); err != nil {
 		return err
 	}
 	select {
@@ -103,8 +107,9 @@ func newIdentities(cfg *config.Config, names []string) (map[string]bool, error) 
 	return accepted, nil
 }
 
-// welcome says where it serves and what to do next.
-func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr, store string) error {
+// welcome says where it serves and what to do next; and that a store is empty, for whoever expected another one: what was done
+// before would be executed again.
+func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr, store string, empty bool) error {
 	url := "http://" + address.String()
 	names := []string{}
 	for name := range cfg.Tools {
@@ -112,9 +117,12 @@ func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr
 	}
 	slices.Sort(names)
 	if c.json {
-		return c.ready(map[string]any{"url": url, "store": store, "config": cfg.File, "tools": names, "pid": os.Getpid()})
+		return c.ready(map[string]any{"url": url, "store": store, "empty": empty, "config": cfg.File, "tools": names, "pid": os.Getpid()})
 	}
 	c.say("effectonce serves on %s", url)
+	if empty {
+		store += " (empty: it knows of nothing that was done before)"
+	}
 	c.say("  store:   %s", store)
 	if cfg.File == "" {
 		c.say("  config:  none (an %s in the current directory would be used)", configFile)
