@@ -70,7 +70,7 @@ func TestExamplesOfTheDocumentAreTrue(t *testing.T) {
 		if m[2] != "" {
 			method = "POST"
 		}
-		a := f.send(method, strings.ReplaceAll(m[1], "$KEY", key), m[2])
+		a := f.send(method, strings.ReplaceAll(m[1], "$KEY", key), strings.ReplaceAll(m[2], "'$KEY'", key))
 		if k, ok := a.get("key").(string); ok && k != "" && !strings.HasSuffix(m[1], "/explain") {
 			key = k
 		}

@@ -165,7 +165,9 @@ func TestExplainStoresNothing(t *testing.T) {
 func TestHealthMetricsAndHelp(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	f.send("GET", "/healthz", "").want(t, 200, "status=ok", "version=1.2.3")
+	if a := f.send("GET", "/healthz", "").want(t, 200, "status=ok", "version=1.2.3"); !strings.HasSuffix(a.raw, "}\n") {
+		t.Errorf("on a terminal the prompt would stick to the answer %q", a.raw)
+	}
 	f.send("GET", "/readyz", "").want(t, 200, "status=ok")
 	f.send("POST", "/v1/operations", refund).want(t, 200)
 	f.send("POST", "/v1/operations", refund).want(t, 200)
