@@ -143,7 +143,7 @@ func (s *Store) Extend(ctx context.Context, key effectonce.Key, token int64, lea
 	}
 	defer s.leave()
 	var left time.Duration
-	err := s.read(ctx, func(c *pgxpool.Conn) error {
+	err := s.again(ctx, func(c *pgxpool.Conn) error {
 		var at moment
 		var until, due time.Time
 		var state effectonce.State

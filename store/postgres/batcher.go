@@ -3,9 +3,11 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"runtime"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/effectonce/effectonce"
 )
@@ -60,8 +62,12 @@ func newBatcher(run func([]*write), rows, writers int) *batcher {
 	return &batcher{run: run, rows: rows, writers: writers, busy: map[effectonce.Key]struct{}{}}
 }
 
-// do carries out a write. A caller whose ctx ends before the write was taken withdraws it and gets the context's error; afterwards
-// it waits for the answer.
+// answerPatience is how much longer a caller waits for the answer to a write that is on its way when the caller's time is over: as
+// a rule it is there at once, and spares a reconciliation.
+const answerPatience = 2 * time.Second
+
+// do carries out a write. A caller whose ctx ends before the write was taken withdraws it and gets the context's error. If it is on
+// its way, the caller waits a little for the answer; without one the write may take place or not.
 func (b *batcher) do(ctx context.Context, w *write) error {
 	w.done = make(chan struct{})
 	b.mu.Lock()
@@ -82,8 +88,14 @@ func (b *batcher) do(ctx context.Context, w *write) error {
 	if b.withdraw(w) {
 		return ctx.Err()
 	}
-	<-w.done
-	return w.err
+	timer := time.NewTimer(answerPatience)
+	defer timer.Stop()
+	select {
+	case <-w.done:
+		return w.err
+	case <-timer.C:
+		return fmt.Errorf("the write is on its way, and whether it takes place is not known: %w", ctx.Err())
+	}
 }
 
 func (b *batcher) withdraw(w *write) bool {

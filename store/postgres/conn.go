@@ -89,8 +89,19 @@ func plain(ctx context.Context, c *pgxpool.Conn, sql string) error {
 // readTries is how often a read is tried when connections turn out to be dead, as after a restart of the server.
 const readTries = 3
 
-// read runs f, which only reads, on a connection.
+// read runs f, which only reads. Readers leave some connections to the writers, however long their queries take.
 func (s *Store) read(ctx context.Context, f func(c *pgxpool.Conn) error) error {
+	select {
+	case s.readers <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-s.readers }()
+	return s.again(ctx, f)
+}
+
+// again runs f, which may be done twice.
+func (s *Store) again(ctx context.Context, f func(c *pgxpool.Conn) error) error {
 	for try := 1; ; try++ {
 		err := s.with(ctx, f)
 		if err == nil || try == readTries || ctx.Err() != nil || !lost(err) {
@@ -107,7 +118,7 @@ func (s *Store) with(ctx context.Context, f func(c *pgxpool.Conn) error) error {
 	}
 	defer c.Release()
 	err = f(c)
-	if lost(err) && c.Conn().IsClosed() {
+	if lost(err) && ctx.Err() == nil {
 		s.pool.Reset()
 	}
 	return err

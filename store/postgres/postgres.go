@@ -34,8 +34,12 @@ type Options struct {
 	Patience time.Duration
 }
 
-// connectionsDefault is where more connections brought nothing.
-const connectionsDefault = 12
+const (
+	// connectionsDefault is where more connections brought nothing.
+	connectionsDefault = 12
+	// writersReserve is how many connections reads leave alone.
+	writersReserve = 4
+)
 
 // Store is the driver. It is safe for concurrent use.
 type Store struct {
@@ -45,6 +49,8 @@ type Store struct {
 	patience time.Duration
 
 	pool *pgxpool.Pool
+	// readers bounds the connections that reads use at the same time.
+	readers chan struct{}
 	// unnamed says that statements are sent whole each time, because connections change under a proxy.
 	unnamed atomic.Bool
 	mark    mark
@@ -98,6 +104,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg); err != nil {
 		return nil, where.mapError(err)
 	}
+	s.readers = make(chan struct{}, max(1, int(cfg.MaxConns)-writersReserve))
 	s.terms.init()
 	s.creates = newBatcher(s.createBatch, batchMax, writersMax)
 	s.creates.follow = true

@@ -67,7 +67,7 @@ func (s *Store) intern(ctx context.Context, t effectonce.Terms) (int64, error) {
 	}
 	digest := sha256.Sum256(body)
 	var id int64
-	err = s.read(ctx, func(c *pgxpool.Conn) error {
+	err = s.again(ctx, func(c *pgxpool.Conn) error {
 		known := func(r *scanner) error { id = r.integer(); return nil }
 		if err := s.query(ctx, c, selectTermsID, [][]byte{digest[:]}, known); err != nil || id != 0 {
 			return err

@@ -131,7 +131,7 @@ func TestServerIsAway(t *testing.T) {
 	}
 	cluster.Kill(t)
 	_, _, err = s.Create(t.Context(), recorded("b"))
-	wantError(t, err, effectonce.CodeStoreUnavailable, "see that the server runs")
+	wantError(t, err, effectonce.CodeStoreUnavailable, "no connection")
 	_, err = s.Load(t.Context(), op.Key)
 	wantError(t, err, effectonce.CodeStoreUnavailable, "see that the server runs")
 	_, err = postgres.Open(t.Context(), at, postgres.Options{})
