@@ -179,10 +179,11 @@ func TestTroubles(t *testing.T) {
 	wantError(t, err, effectonce.CodeStoreBroken, "synchronous_commit")
 	execute(t, at, "ALTER DATABASE "+database+" RESET synchronous_commit")
 
-	execute(t, at, "ALTER DATABASE "+database+" SET statement_timeout = 300")
-	slow := open(t, at, postgres.Options{})
-	load(t, slow, op.Key)
-	execute(t, at, "ALTER DATABASE "+database+" RESET statement_timeout")
+	u := must(url.Parse(at))
+	q := u.Query()
+	q.Set("statement_timeout", "300")
+	u.RawQuery = q.Encode()
+	slow := open(t, u.String(), postgres.Options{})
 	locked := plain(t, at)
 	for _, q := range []string{"BEGIN", "LOCK TABLE effectonce.operations IN ACCESS EXCLUSIVE MODE"} {
 		if _, err := locked.Exec(t.Context(), q); err != nil {
@@ -210,7 +211,7 @@ func TestTroubles(t *testing.T) {
 			}
 		}
 	})
-	u := must(url.Parse(at))
+	u = must(url.Parse(at))
 	u.User = url.User(role)
 	_, err = postgres.Open(t.Context(), u.String(), postgres.Options{})
 	wantError(t, err, effectonce.CodeStoreBroken, "effectonce migrate")
