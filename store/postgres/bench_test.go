@@ -196,12 +196,15 @@ func (r *benchRun) script(b *testing.B, s *Store) string {
 func literal(b *testing.B, s *Store, st *statement, rows *arrays) string {
 	sql := strings.ReplaceAll(strings.ReplaceAll(st.sql, "$1::bigint", "NULL::bigint"), "$2::bigint", "0::bigint")
 	params := rows.params()
-	for i := len(params) - 1; i >= 0; i-- {
-		c := rows.cols[i]
-		place := fmt.Sprintf("$%d::%s[]", i+3, c.sqlType.name)
-		value := "ARRAY[sha256(int8send(:r))]"
+	for i, c := range rows.cols {
+		place, value := fmt.Sprintf("$%d::%s[]", i+3, c.sqlType.name), "ARRAY[sha256(int8send(:r))]"
 		if c.name != "key" {
-			value = quoted(b, s, "SELECT $1::"+c.sqlType.name+"[]::text", params[i]) + "::" + c.sqlType.name + "[]"
+			value = "ARRAY[]::" + c.sqlType.name + "[]"
+		}
+		sql = strings.ReplaceAll(sql, place, value)
+		place, value = fmt.Sprintf("$%d::%s", i+3+len(rows.cols), c.sqlType.name), "NULL::"+c.sqlType.name
+		if param := params[len(rows.cols)+i]; param != nil {
+			value = quoted(b, s, "SELECT ($1::"+c.sqlType.name+")::text", param) + "::" + c.sqlType.name
 		}
 		sql = strings.ReplaceAll(sql, place, value)
 	}

@@ -49,7 +49,7 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 			list.endRow()
 		}
 		// A list decides nothing: a clock that stepped back does not take it away from people.
-		page.Operations, err = s.operations(ctx, c, selectListed, append(s.clockParams(), list.params()...), true)
+		page.Operations, err = s.operations(ctx, c, selectListed, append(s.clockParams(), list.params()[0]), true)
 		return err
 	})
 	if err != nil {

@@ -28,13 +28,16 @@ func prefixed(cols []column) []column {
 	return all
 }
 
-// rowsOf is the rows of the array parameters, from $3 on.
+// rowsOf is the rows of the parameters from $3 on: first an array per column, and then per column the value of all rows, for an
+// array that is empty. The first column is the key, which is always an array.
 func rowsOf(cols []column) string {
 	params := make([]string, len(cols))
+	values := make([]string, len(cols))
 	for i, c := range cols {
 		params[i] = fmt.Sprintf("$%d::%s[]", i+3, c.sqlType.name)
+		values[i] = fmt.Sprintf("coalesce(r.%s, $%d::%s) AS %s", c.name, i+3+len(cols), c.sqlType.name, c.name)
 	}
-	return "SELECT * FROM unnest(" + strings.Join(params, ", ") + ") WITH ORDINALITY AS r (" + names(cols, "") + ", ord) WHERE ord % 1 = 0"
+	return "SELECT r.ord, " + strings.Join(values, ", ") + " FROM unnest(" + strings.Join(params, ", ") + ") WITH ORDINALITY AS r (" + names(cols, "") + ", ord) WHERE r.ord % 1 = 0"
 }
 
 // stamped are the values of the first n moments: distances become times.

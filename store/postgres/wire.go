@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
@@ -50,22 +51,30 @@ func names(cols []column, prefix string) string {
 	return strings.Join(all, ", ")
 }
 
-// arrays collects rows, column by column, as one array parameter per column.
+// arrays collects rows, column by column. A column is sent as an array with an element per row; or, if all rows have the same value,
+// as that value alone beside an empty array. Most columns of most batches are of the second kind, which costs the server a tenth.
+// The first column is always an array: it says how many rows there are.
 type arrays struct {
 	cols []column
 	bufs [][]byte
 	null []bool
-	at   int
-	rows int
+	// first is where the first row's element ends; varies says that another row has another one.
+	first  []int
+	varies []bool
+	at     int
+	rows   int
 }
 
-// arrayHeader is dimensions, flag for nulls, element type, length, lower bound.
-const arrayHeader = 20
+// arrayHeader is dimensions, flag for nulls, element type, length, lower bound; emptyHeader that of an array without elements.
+const (
+	arrayHeader = 20
+	emptyHeader = 12
+)
 
 func newArrays(cols []column, rows int) *arrays {
-	a := &arrays{cols: cols, bufs: make([][]byte, len(cols)), null: make([]bool, len(cols))}
+	a := &arrays{cols: cols, bufs: make([][]byte, len(cols)), null: make([]bool, len(cols)), first: make([]int, len(cols)), varies: make([]bool, len(cols))}
 	for i := range a.bufs {
-		a.bufs[i] = make([]byte, arrayHeader, arrayHeader+12*rows)
+		a.bufs[i] = make([]byte, arrayHeader, arrayHeader+12*min(rows, 16))
 	}
 	return a
 }
@@ -79,9 +88,21 @@ func (a *arrays) endRow() {
 	a.rows++
 }
 
-// params are the arrays as they are sent.
+// params are the arrays, and then for each column the value that stands for what its array lacks.
 func (a *arrays) params() [][]byte {
+	all := make([][]byte, 2*len(a.cols))
 	for i, b := range a.bufs {
+		if i > 0 && !a.varies[i] {
+			if !a.null[i] {
+				// Without its length; not nil, which would be NULL, where it is empty.
+				all[len(a.cols)+i] = b[arrayHeader+4 : a.first[i]]
+			}
+			binary.BigEndian.PutUint32(b, 0)
+			binary.BigEndian.PutUint32(b[4:], 0)
+			binary.BigEndian.PutUint32(b[8:], a.cols[i].oid)
+			all[i] = b[:emptyHeader]
+			continue
+		}
 		binary.BigEndian.PutUint32(b, 1)
 		if a.null[i] {
 			binary.BigEndian.PutUint32(b[4:], 1)
@@ -89,20 +110,46 @@ func (a *arrays) params() [][]byte {
 		binary.BigEndian.PutUint32(b[8:], a.cols[i].oid)
 		binary.BigEndian.PutUint32(b[12:], uint32(a.rows))
 		binary.BigEndian.PutUint32(b[16:], 1)
+		all[i] = b
 	}
-	return a.bufs
+	return all
+}
+
+// end ends the element that began at the column's length before, and goes on to the next column. An element like the first one's
+// is not kept as long as all are.
+func (a *arrays) end(before int) {
+	b := a.bufs[a.at]
+	switch {
+	case a.rows == 0:
+		a.first[a.at] = len(b)
+	case a.varies[a.at] || a.at == 0:
+	case bytes.Equal(b[before:], b[arrayHeader:a.first[a.at]]):
+		a.bufs[a.at] = b[:before]
+	default:
+		// Now the elements that were left out count.
+		a.varies[a.at] = true
+		element := bytes.Clone(b[before:])
+		b = b[:a.first[a.at]]
+		for range a.rows - 1 {
+			b = append(b, b[arrayHeader:a.first[a.at]]...)
+		}
+		a.bufs[a.at] = append(b, element...)
+	}
+	a.at++
 }
 
 func (a *arrays) null1() {
+	before := len(a.bufs[a.at])
 	a.bufs[a.at] = binary.BigEndian.AppendUint32(a.bufs[a.at], 0xffffffff)
 	a.null[a.at] = true
-	a.at++
+	a.end(before)
 }
 
 func (a *arrays) integer(v int64) {
+	before := len(a.bufs[a.at])
 	b := binary.BigEndian.AppendUint32(a.bufs[a.at], 8)
 	a.bufs[a.at] = binary.BigEndian.AppendUint64(b, uint64(v))
-	a.at++
+	a.end(before)
 }
 
 func (a *arrays) maybe(v *int64) {
@@ -114,6 +161,7 @@ func (a *arrays) maybe(v *int64) {
 }
 
 func (a *arrays) flag(v bool) {
+	before := len(a.bufs[a.at])
 	b := binary.BigEndian.AppendUint32(a.bufs[a.at], 1)
 	if v {
 		b = append(b, 1)
@@ -121,15 +169,16 @@ func (a *arrays) flag(v bool) {
 		b = append(b, 0)
 	}
 	a.bufs[a.at] = b
-	a.at++
+	a.end(before)
 }
 
 // word is text that is never NULL.
 func (a *arrays) word(s string) {
 	s = storable(s)
+	before := len(a.bufs[a.at])
 	b := binary.BigEndian.AppendUint32(a.bufs[a.at], uint32(len(s)))
 	a.bufs[a.at] = append(b, s...)
-	a.at++
+	a.end(before)
 }
 
 // text is NULL where it is empty; so are blob and hash.
@@ -146,9 +195,10 @@ func (a *arrays) blob(v []byte) {
 		a.null1()
 		return
 	}
+	before := len(a.bufs[a.at])
 	b := binary.BigEndian.AppendUint32(a.bufs[a.at], uint32(len(v)))
 	a.bufs[a.at] = append(b, v...)
-	a.at++
+	a.end(before)
 }
 
 func hash[H effectonce.Key | canon.Digest](a *arrays, h H) {
