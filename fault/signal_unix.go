@@ -4,8 +4,8 @@ package fault
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
-	"time"
 )
 
 func crash() {
@@ -15,9 +15,13 @@ func crash() {
 }
 
 func stop() {
+	// Another thread may take the signal, any time after Kill returns; this one must not run on before the process has been
+	// stopped and continued.
+	continued := make(chan os.Signal, 1)
+	signal.Notify(continued, syscall.SIGCONT)
+	defer signal.Stop(continued)
 	_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-	// Another thread may take the signal, a moment after Kill returns; this one must not run on before that.
-	time.Sleep(20 * time.Millisecond)
+	<-continued
 }
 
 // killed reports whether a child died by SIGKILL.
