@@ -45,7 +45,7 @@ func (t *Tool) reidentified(ctx context.Context, store effectonce.Store) (string
 		return "", err
 	}
 	newest := page.Operations[0]
-	const follows = ": they would not be recognised, and the same intent would execute again (S3.12)"
+	const follows = ": they would not be recognised, and the same intent would execute again"
 	before, err := t.policyOf(ctx, store, newest)
 	if effectonce.CodeOf(err) == effectonce.CodePolicyGone {
 		return "its operations were recorded under a policy that cannot be read here (" + err.Error() + ")" + follows, nil

@@ -93,7 +93,7 @@ func (r *reading) tool(name string, form toolForm) {
 	spec := form.spec(name)
 	spec.Call = r.call(join(path, "call"))
 	if m := form.Retention.Identity; m.span > 0 {
-		r.on(join(path, "retention", "identity"), "identities are kept for ever: a repeat after "+m.span.String()+" would be a second effect (S13.2)", "write forever, or leave it out")
+		r.on(join(path, "retention", "identity"), "identities are kept for ever: a repeat after "+m.span.String()+" would be a second effect", "write forever, or leave it out")
 	}
 	at := r.root.nearest(path)
 	t := &Tool{config: r.config, line: at.line, column: at.column, ResultRetention: form.Retention.Result.Std(), ProviderName: form.Call.Provider}
@@ -318,9 +318,9 @@ func (r *reading) decidable(t *Tool, form toolForm, path []string) {
 	if t.terms.Keyed && window {
 		return
 	}
-	detail := "has neither a key nor a look-up, so each ambiguous end would stop for a person (S11.2)"
+	detail := "has neither a key nor a look-up, so each ambiguous end would stop for a person"
 	if t.terms.Keyed {
-		detail = "has a key that is remembered for a time nobody states, and no look-up, so each ambiguous end would stop for a person (S11.2)"
+		detail = "has a key that is remembered for a time nobody states, and no look-up, so each ambiguous end would stop for a person"
 	}
 	remedy := "say accept_review: true if a person will decide, "
 	switch {

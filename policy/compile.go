@@ -152,7 +152,7 @@ func (c *compiler) declareOne(name string, given Argument) {
 		c.add("is not usable as an argument's name", "use letters, digits, _ and - (in Unicode NFC)", path()...)
 	}
 	if c.tool.dropped(name) {
-		c.add("is dropped: a key that the caller supplies is recorded and never used (S3.9)", "take it out of arguments; if it is no such key, rename it or take it out of drop", path()...)
+		c.add("is dropped: a key that the caller supplies is recorded and never used", "take it out of arguments; if it is no such key, rename it or take it out of drop", path()...)
 	}
 	c.oneOf(string(given.Kind), []string{string(KindIdentity), string(KindMaterial), string(KindFree)}, path("kind")...)
 	a := &argument{kind: given.Kind, required: given.Required}

@@ -35,7 +35,7 @@ func (c *compiler) template(field, text string, kinds ...Kind) *template {
 		c.placeholder(field, name, kinds)
 	}
 	if a, b, found := t.inseparable(); found {
-		c.add(fmt.Sprintf("does not keep {%s} and {%s} apart: two different pairs could give one text (S3.3)", a, b), "put a colon or a slash between them", field)
+		c.add(fmt.Sprintf("does not keep {%s} and {%s} apart: two different pairs could give one text", a, b), "put a colon or a slash between them", field)
 	}
 	return &t
 }
@@ -51,7 +51,7 @@ func (c *compiler) placeholder(field, name string, kinds []Kind) {
 	case a.kind == KindFree:
 		c.add(fmt.Sprintf("{%s} is free text, which a model can rephrase", name), "use an argument that identifies the business case", field)
 	case !slices.Contains(kinds, a.kind):
-		c.add(fmt.Sprintf("{%s} is %s, and what an intent id is made of is identity (S4.3)", name, a.kind), "make it kind: identity", field)
+		c.add(fmt.Sprintf("{%s} is %s, and what an intent id is made of is identity", name, a.kind), "make it kind: identity", field)
 	case a.amount == nil && ref.part != "":
 		c.add(fmt.Sprintf("{%s} asks for a part of %q, which is not an amount", name, ref.argument), "write {"+ref.argument+"}", field)
 	case a.amount != nil && !slices.Contains(amountParts, ref.part):

@@ -32,7 +32,7 @@ func (t *Tool) reference(name string) (detail, remedy string) {
 	case a == nil:
 		return fmt.Sprintf("{%.80s} is not an argument that the policy names%s", name, didYouMean(argument, maps.Keys(t.arguments))), "declare it under arguments (kind: material)"
 	case a.kind == KindFree:
-		return fmt.Sprintf("{%s} is free text, which is never sent (S4.3)", name), "leave it out, or make the argument material"
+		return fmt.Sprintf("{%s} is free text, which is never sent", name), "leave it out, or make the argument material"
 	case part == "":
 		return "", ""
 	case a.amount != nil && !slices.Contains(amountParts, part):

@@ -18,10 +18,24 @@ func main() {
 	if was, code := runHidden(); was {
 		os.Exit(code)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// After the first signal the default comes back: a second one ends the process at once.
-	context.AfterFunc(ctx, stop)
+	ctx := untilSignal(context.Background())
 	os.Exit(run(ctx, os.Args[1:], &terminal{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv}))
+}
+
+// untilSignal is done after the first SIGINT or SIGTERM; the second one ends the process at once, with its conventional code.
+func untilSignal(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		cancel()
+		if second := <-signals; second == os.Interrupt {
+			os.Exit(128 + int(syscall.SIGINT))
+		}
+		os.Exit(128 + int(syscall.SIGTERM))
+	}()
+	return ctx
 }
 
 // terminal is where a command reads and writes.

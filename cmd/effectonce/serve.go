@@ -178,8 +178,10 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	}
 	cfg.Documents = documents(store)
 	known := tools{cfg}
+	metrics := api.NewMetrics()
+	store = metrics.Store(store)
 	guard := effectonce.New(store, effectonce.Options{Providers: known.providerOf, Logger: log})
-	handler := api.New(api.Options{Guard: guard, Store: store, Tools: known, Logger: log, Version: versionName()})
+	handler := api.New(api.Options{Guard: guard, Store: store, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
 	waiting, release := context.WithCancel(ctx)
 	return &daemon{
 		log: log, store: store, guard: guard, release: release,
