@@ -91,9 +91,7 @@ func (s *Store) advance(at moment) {
 	if time.Duration(at.micros-at.high)*time.Microsecond < markStep || !s.advancing.CompareAndSwap(false, true) {
 		return
 	}
-	s.calls.Add(1) // the caller is one of the calls, so that none of them can have been waited for yet
 	go func() {
-		defer s.calls.Done()
 		defer s.advancing.Store(false)
 		ctx, cancel := context.WithTimeout(context.Background(), statementPatience)
 		defer cancel()
