@@ -129,7 +129,7 @@ func (e *explainCommand) preview(ctx context.Context, c *terminal, cfg *config.C
 			return op, "", invalid("store", "cannot be read: "+statErr.Error(), "name the daemon's store, or leave it out")
 		}
 		without = "there is no store at " + where.String() + "; name the daemon's with --store"
-	} else if store, err = where.open(ctx); err != nil {
+	} else if store, err = where.look(ctx); err != nil {
 		if e.Store != "" {
 			return op, "", err
 		}

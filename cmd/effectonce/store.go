@@ -63,8 +63,17 @@ func (n storeName) missing() error {
 
 // open opens the store and brings its schema up to date.
 func (n storeName) open(ctx context.Context) (effectonce.Store, error) {
+	return n.openWith(ctx, postgres.Options{})
+}
+
+// look opens the store without changing a database's schema.
+func (n storeName) look(ctx context.Context) (effectonce.Store, error) {
+	return n.openWith(ctx, postgres.Options{SchemaAsItIs: true})
+}
+
+func (n storeName) openWith(ctx context.Context, o postgres.Options) (effectonce.Store, error) {
 	if n.url != "" {
-		s, err := postgres.Open(ctx, n.url, postgres.Options{})
+		s, err := postgres.Open(ctx, n.url, o)
 		if err != nil {
 			return nil, err
 		}

@@ -41,12 +41,13 @@ func Migrate(ctx context.Context, url string) (Migration, error) {
 	if err != nil {
 		return Migration{}, err
 	}
-	return migrate(ctx, cfg.ConnConfig, where)
+	return migrate(ctx, cfg.ConnConfig, where, false)
 }
 
-// migrate tries again where another program was faster: each migration is a transaction that takes a lock which ends with it, so
-// that one of them wins, and the other finds things there and looks again.
-func migrate(ctx context.Context, cfg *pgx.ConnConfig, where place) (Migration, error) {
+// migrate brings the schema up to date, or with onlyLook refuses one that is not. It tries again where another program was faster:
+// each migration is a transaction that takes a lock which ends with it, so that one of them wins, and the other finds things there
+// and looks again.
+func migrate(ctx context.Context, cfg *pgx.ConnConfig, where place, onlyLook bool) (Migration, error) {
 	cfg = cfg.Copy()
 	// Nothing that a pooling proxy would have to remember.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -56,7 +57,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, where place) (Migration, 
 	ctx, cancel := context.WithTimeout(ctx, migratePatience)
 	defer cancel()
 	for {
-		m, err := migrateOnce(ctx, db, where)
+		m, err := migrateOnce(ctx, db, where, onlyLook)
 		if err == nil || !raced(err) {
 			return m, where.mapError(err)
 		}
@@ -68,7 +69,7 @@ func migrate(ctx context.Context, cfg *pgx.ConnConfig, where place) (Migration, 
 	}
 }
 
-func migrateOnce(ctx context.Context, db *sql.DB, where place) (Migration, error) {
+func migrateOnce(ctx context.Context, db *sql.DB, where place, onlyLook bool) (Migration, error) {
 	before, err := version(ctx, db)
 	if err != nil {
 		return Migration{}, err
@@ -81,6 +82,9 @@ func migrateOnce(ctx context.Context, db *sql.DB, where place) (Migration, error
 	}
 	if before == schemaVersion {
 		return m, nil
+	}
+	if onlyLook {
+		return m, &effectonce.Error{Code: effectonce.CodeStoreBroken, Detail: where.name + ": the schema is missing or not up to date", Remedy: "run effectonce migrate"}
 	}
 	var exists bool
 	if err := db.QueryRowContext(ctx, "SELECT to_regnamespace('effectonce') IS NOT NULL").Scan(&exists); err != nil {

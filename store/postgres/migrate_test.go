@@ -46,6 +46,18 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	wantError(t, err, effectonce.CodeStoreBroken, "version 1000")
 }
 
+func TestSchemaAsItIs(t *testing.T) {
+	t.Parallel()
+	at := pgtest.URL(t)
+	_, err := postgres.Open(t.Context(), at, postgres.Options{SchemaAsItIs: true})
+	wantError(t, err, effectonce.CodeStoreBroken, "run effectonce migrate")
+	if n := count(t, plain(t, at), "SELECT count(*) FROM pg_namespace WHERE nspname = 'effectonce'"); n != 0 {
+		t.Error("the schema was made")
+	}
+	open(t, at, postgres.Options{})
+	open(t, at, postgres.Options{SchemaAsItIs: true})
+}
+
 func TestMigrationsGoForward(t *testing.T) {
 	t.Parallel()
 	files, err := os.ReadDir("migrations")

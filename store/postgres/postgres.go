@@ -30,6 +30,8 @@ type Options struct {
 	// Connections bounds the connections; 0 means what the URL's pool_max_conns says, else 12. More are seldom faster: callers
 	// share statements.
 	Connections int
+	// SchemaAsItIs keeps Open from changing the schema: one that is missing or older is an error then.
+	SchemaAsItIs bool
 	// Patience is how long the store tries to find out what became of a write whose answer was lost; 0 means 5 s.
 	Patience time.Duration
 }
@@ -98,7 +100,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	if err := checkDurability(ctx, cfg.ConnConfig, where); err != nil {
 		return nil, err
 	}
-	if _, err := migrate(ctx, cfg.ConnConfig, where); err != nil {
+	if _, err := migrate(ctx, cfg.ConnConfig, where, o.SchemaAsItIs); err != nil {
 		return nil, err
 	}
 	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), cfg); err != nil {
