@@ -72,7 +72,7 @@ func (p place) mapError(err error) error {
 	case "3D000":
 		return broken("there is no such database", "create it")
 	case "42501":
-		return broken("the user lacks a permission: "+e.Message, "grant it, or let the schema's owner run effectonce migrate")
+		return broken("the user lacks a permission", "grant it, or let the schema's owner run effectonce migrate")
 	case "42P01", "3F000", "42703":
 		return broken("the schema is missing or not up to date", "run effectonce migrate")
 	case "54000":
@@ -97,10 +97,14 @@ func (p place) clean(err error) error {
 	return errors.New(strings.ReplaceAll(err.Error(), p.password, "***"))
 }
 
-// answered reports whether the server said that the statement did not take place.
+// answered reports whether the server said that the statement did not take place. An error of the connection is none of these
+// even where something in between, a proxy, reports it like one: it cannot know.
 func answered(err error) bool {
 	var e *pgconn.PgError
-	return errors.As(err, &e) && e.SeverityUnlocalized == "ERROR"
+	if !errors.As(err, &e) || e.SeverityUnlocalized != "ERROR" {
+		return false
+	}
+	return !strings.HasPrefix(e.Code, "08") && !strings.HasPrefix(e.Code, "57P")
 }
 
 // lost reports whether an error is of the connection, or of the server's end, and not of a statement.
