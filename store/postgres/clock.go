@@ -94,7 +94,7 @@ func micro(t time.Time) time.Time {
 // times are the fields of an operation that a transition can move, in the order of the columns that start with due_at.
 func times(op *effectonce.Operation) [timesCount]*time.Time {
 	return [timesCount]*time.Time{&op.DueAt, &op.OpenedAt, &op.StartedAt, &op.FirstSentAt, &op.LastSentAt, &op.TakenAt,
-		&op.InFlightUntil, &op.SettledAt, &op.CreatedAt}
+		&op.RetryAt, &op.SettledAt, &op.CreatedAt}
 }
 
 const timesCount = 9

@@ -37,7 +37,7 @@ var (
 		columns(typeBytes, "result"),
 	)
 	// As in times: bit i of the column moved belongs to the i-th.
-	momentColumns = columns(typeInt, "due_at opened_at started_at first_sent_at last_sent_at taken_at in_flight_until settled_at created_at")
+	momentColumns = columns(typeInt, "due_at opened_at started_at first_sent_at last_sent_at taken_at retry_at settled_at created_at")
 	// operation and at are set by the statement.
 	eventColumns = slices.Concat(
 		columns(typeInt, "seq token attempt epoch line write_id"),

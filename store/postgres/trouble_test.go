@@ -20,9 +20,24 @@ import (
 // that had an error find out by trying again.
 func TestServerCrashUnderLoad(t *testing.T) {
 	t.Parallel()
-	cluster := pgtest.Start(t)
-	at := cluster.Database(t)
-	stores := []*postgres.Store{open(t, at, postgres.Options{}), open(t, at, postgres.Options{})}
+	t.Run("directly", func(t *testing.T) {
+		t.Parallel()
+		cluster := pgtest.Start(t)
+		at := cluster.Database(t)
+		crashUnderLoad(t, cluster, at, at)
+	})
+	t.Run("through PgBouncer", func(t *testing.T) {
+		t.Parallel()
+		cluster := pgtest.Start(t)
+		at := cluster.Database(t)
+		crashUnderLoad(t, cluster, at, pgtest.Bouncer(t, at, 4))
+	})
+}
+
+// crashUnderLoad crashes the server of the database at, which the stores reach by through.
+func crashUnderLoad(t *testing.T, cluster *pgtest.Cluster, at, through string) {
+	t.Helper()
+	stores := []*postgres.Store{open(t, through, postgres.Options{}), open(t, through, postgres.Options{})}
 
 	var mu sync.Mutex
 	claims := map[string]int{}

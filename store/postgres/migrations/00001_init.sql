@@ -49,7 +49,7 @@ CREATE TABLE effectonce.operations (
   first_sent_at    bigint,
   last_sent_at     bigint,
   taken_at         bigint,
-  in_flight_until  bigint,
+  retry_at  bigint,
   settled_at       bigint,
   created_at       bigint,
   revision         bigint NOT NULL,

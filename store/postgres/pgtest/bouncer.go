@@ -47,6 +47,7 @@ auth_file = %s
 pool_mode = transaction
 default_pool_size = %d
 max_client_conn = 500
+server_login_retry = 1
 `, u.Hostname(), u.Port(), u.User.Username(), port, filepath.Join(dir, "users"), size)
 	if err := os.WriteFile(filepath.Join(dir, "users"), nil, 0o644); err != nil {
 		t.Fatal(err)
