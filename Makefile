@@ -3,7 +3,7 @@
 .PHONY: help bench bench-postgres soak fuzz sim
 
 DURATION ?= 10m
-FUZZTIME ?= 1m
+FUZZ ?= 100000x
 
 help: ## list the runs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -17,10 +17,10 @@ bench-postgres: ## claim and record on PostgreSQL against pgbench with the same 
 sim: ## the simulator on a seed of its own, for DURATION
 	go test ./fault/sim -run TestSimulator -count 1 -timeout 0 -sim.duration $(DURATION) -sim.seed $$(date +%s) -v
 
-fuzz: ## each fuzz target for FUZZTIME
-	.ci/fuzz $(FUZZTIME)
+fuzz: ## each fuzz target for FUZZ inputs (or a time)
+	.ci/fuzz $(FUZZ)
 
 soak: ## simulator, fuzz targets, and the tests under the race detector, again and again, for about an hour
 	$(MAKE) sim DURATION=20m
-	$(MAKE) fuzz FUZZTIME=1m
+	$(MAKE) fuzz FUZZ=100000x
 	go test -race -count 5 -p 1 -timeout 0 ./...

@@ -180,7 +180,7 @@ func (t Transition) Stamp(now time.Time) Transition {
 	to.OpenedAt = move(from.OpenedAt, to.OpenedAt)
 	to.StartedAt = move(from.StartedAt, to.StartedAt)
 	to.TakenAt = move(from.TakenAt, to.TakenAt)
-	to.InFlightUntil = move(from.InFlightUntil, to.InFlightUntil)
+	to.RetryAt = move(from.RetryAt, to.RetryAt)
 	to.CreatedAt = move(from.CreatedAt, to.CreatedAt)
 	to.SettledAt = move(from.SettledAt, to.SettledAt)
 	to.FirstSentAt, to.LastSentAt = StoredTime(to.FirstSentAt), StoredTime(to.LastSentAt)

@@ -78,10 +78,10 @@ func (g *Guard) takeUp(ctx context.Context, op Operation, actor string) (Claim, 
 	case op.State.Final(), op.State == StateReview, op.Hold != HoldNone, op.Terms.Managed:
 		// A managed operation is executed here and never handed out.
 		return settledClaim(op, true), nil
+	case op.State != StateInProgress && !g.due(op):
+		return settledClaim(op, true), nil
 	case op.State == StatePending:
 		cause = Claimed{Owner: g.options.Owner, Actor: actor}
-	case op.State == StateUnknown && !g.due(op):
-		return settledClaim(op, true), nil
 	default:
 		cause, task = TakenOver{Owner: g.options.Owner, Actor: actor}, TaskLookUp
 	}

@@ -178,8 +178,9 @@ func (g *Guard) advance(ctx context.Context, op Operation, p Provider) (Operatio
 	return op, err
 }
 
-// due reports whether the machine may take the next step now; a parked operation waits for just this caller.
-func (g *Guard) due(op Operation) bool { return op.Parked || !op.AsOf.Before(op.DueAt) }
+// due reports whether the next step may be taken now. A parked operation waits for just this caller, who has to keep to the
+// back-off like everybody else (S7.7).
+func (g *Guard) due(op Operation) bool { return !op.AsOf.Before(op.nextStep()) }
 
 // start claims a pending operation and executes it.
 func (g *Guard) start(ctx context.Context, op Operation, p Provider) (Operation, error) {

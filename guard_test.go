@@ -722,3 +722,28 @@ func TestDrain(t *testing.T) {
 		wg.Wait()
 	})
 }
+
+// S7.7: whoever holds the effect keeps to the provider's pause, instead of spending all attempts at once.
+func TestClaimantKeepsToTheBackOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g, _ := newGuard(t)
+		claim, err := g.Claim(t.Context(), ticket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := g.Settle(t.Context(), claim.Operation.Key, claim.Token, effectonce.End{Verdict: effectonce.VerdictThrottled, RetryAfter: 2 * time.Minute})
+		if err != nil || out.Outcome != effectonce.OutcomePending || out.RetryAfter != 30*time.Second {
+			t.Fatal(out.Outcome, out.RetryAfter, err)
+		}
+		for range 5 {
+			if early, err := g.Claim(t.Context(), ticket); err != nil || early.Do != effectonce.TaskWait || early.Token != 0 {
+				t.Fatal(early.Do, err)
+			}
+		}
+		time.Sleep(2 * time.Minute)
+		if again, err := g.Claim(t.Context(), ticket); err != nil || again.Do != effectonce.TaskExecute || again.Operation.Attempt != 2 {
+			t.Error(again.Do, again.Operation.Attempt, err)
+		}
+	})
+}

@@ -205,7 +205,8 @@ func (m *move) attemptEnded(c AttemptEnded) error {
 	exposed := op.Exposed
 	m.close(end.Verdict)
 	m.to.StoredError = end.StoredError
-	m.to.InFlightUntil = time.Time{}
+	pause := m.pause(end.RetryAfter)
+	m.to.RetryAt = m.now.Add(pause)
 	reason := end.Failure.Message
 	if reason == "" {
 		reason = end.Failure.Code
@@ -223,7 +224,7 @@ func (m *move) attemptEnded(c AttemptEnded) error {
 	case VerdictNotSent, VerdictThrottled:
 		if !exposed {
 			if m.budgetLeft() {
-				m.release(StatePending, m.pause(end.RetryAfter), reason)
+				m.release(StatePending, pause, reason)
 				m.parkPending()
 				return nil
 			}
@@ -234,12 +235,11 @@ func (m *move) attemptEnded(c AttemptEnded) error {
 			// Asking again spends no attempt, as long as there is total time: that bounds it.
 			m.to.Spent--
 		}
-		m.to.InFlightUntil = m.now.Add(m.pause(end.RetryAfter))
 	}
 	if m.settleByEvidence() {
 		return nil
 	}
-	m.release(StateUnknown, m.pause(end.RetryAfter), reason)
+	m.release(StateUnknown, pause, reason)
 	return nil
 }
 
@@ -366,7 +366,7 @@ func (m *move) open() {
 	m.to.Open = true
 	m.to.OpenedAt = m.now
 	m.to.LastVerdict = ""
-	m.to.InFlightUntil = time.Time{}
+	m.to.RetryAt = time.Time{}
 	if m.to.StartedAt.IsZero() {
 		m.to.StartedAt = m.now
 	}
@@ -439,6 +439,7 @@ func (m *move) settle(s State, p Proof) {
 	m.release(s, 0, "")
 	m.to.Hold = HoldNone
 	m.to.Parked = false
+	m.to.RetryAt = time.Time{}
 	m.to.Proof = p
 	m.to.SettledAt = m.now
 	m.to.Permission = nil

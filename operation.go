@@ -110,11 +110,11 @@ type Operation struct {
 	Looks int
 	// TakenAt is when the present owner took over: a look-up by it cannot have begun earlier.
 	TakenAt time.Time
-	// LastVerdict is how the last attempt ended, InFlightUntil how long the provider asked to wait for one still in
-	// flight, StoredError that it said a repeat would only replay its error (S6.5).
-	LastVerdict   Verdict
-	InFlightUntil time.Time
-	StoredError   bool
+	// LastVerdict is how the last attempt ended, StoredError that it said a repeat would only replay its error (S6.5), RetryAt the
+	// earliest moment for another attempt by whoever holds the effect: what the provider asked for, or the back-off.
+	LastVerdict Verdict
+	StoredError bool
+	RetryAt     time.Time
 	// Permission is an unspent permission to resend (S7.6).
 	Permission *Permission
 	// Evidence is a late success that has not settled the operation (S5.8).
@@ -232,6 +232,14 @@ func (op Operation) WindowEnd() (end time.Time, forever, ok bool) {
 
 // expiresAt is when a pending operation fails because nobody ran it (S7.5).
 func (op Operation) expiresAt() time.Time { return op.CreatedAt.Add(op.Terms.Expiry) }
+
+// nextStep is when the next step may be taken: by the machine, or, for a parked operation, by its caller.
+func (op Operation) nextStep() time.Time {
+	if op.Parked {
+		return op.RetryAt
+	}
+	return op.DueAt
+}
 
 // waitsForCaller is the moment until which an unresolved operation waits for the caller that holds its effect: the end of
 // the window, or of the total time where there is none (S3.10). Then it goes to review.

@@ -70,7 +70,7 @@ func OutcomeOf(op Operation, replayed bool) Outcome {
 		}
 	}
 	if (o.Next == AdviceRetry || o.Next == AdviceWait) && !op.DueAt.IsZero() {
-		o.RetryAfter = retryAfter(op.DueAt.Sub(op.AsOf))
+		o.RetryAfter = retryAfter(op.nextStep().Sub(op.AsOf))
 	}
 	return o
 }

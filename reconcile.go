@@ -109,7 +109,7 @@ func Situate(op Operation, f Found, scope string, began, now time.Time) Situatio
 		Found:            f,
 		Evidence:         op.Evidence != nil && op.Evidence.Epoch == op.Epoch,
 		Permission:       op.Permission != nil,
-		InFlight:         op.LastVerdict == VerdictInFlight && now.Before(op.InFlightUntil),
+		InFlight:         op.LastVerdict == VerdictInFlight && now.Before(op.RetryAt),
 		TimeLeft:         left,
 		Keyed:            t.Keyed,
 		WindowOpen:       window && (forever || now.Before(end)),
@@ -132,7 +132,7 @@ func Rule(op Operation, f Found, scope string, began, now time.Time) Ruling {
 	pause := op.Terms.backoff(op.Key, op.Looks+1)
 	switch {
 	case r.Line == 6:
-		r.After = op.InFlightUntil.Sub(now)
+		r.After = op.RetryAt.Sub(now)
 	case r.Line == 8 && !op.Terms.LookUp:
 		r.After = op.SettledBy().Sub(now)
 	case r.Line == 8 && op.Terms.LagUnknown:

@@ -72,13 +72,6 @@ if [ -d store/postgres ]; then
     fi
     has_program pgbouncer || install_packages "PgBouncer is missing, behind which the PostgreSQL driver is tested" pgbouncer
 fi
-postgres_is_there() {
-    command -v postgres >/dev/null || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || [ -n "${EFFECTONCE_TEST_POSTGRES_URL:-}" ]
-}
-
-postgres_is_there || install_packages "no PostgreSQL server, which the tests start for themselves" postgresql
-command -v pgbouncer >/dev/null || install_packages "PgBouncer is missing, through which a store is tested" pgbouncer
-say "PostgreSQL: $( (postgres --version || /usr/lib/postgresql/*/bin/postgres --version) 2>/dev/null | tail -n 1), $(pgbouncer --version | head -n 1)"
 say "Go modules"
 go mod download
 if [ -f integration/go.mod ]; then (cd integration && go mod download); fi

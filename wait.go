@@ -41,10 +41,7 @@ func (g *Guard) pause(ctx context.Context, op Operation, d time.Duration) (Opera
 		return now, err
 	}
 	d = min(d, pollMax)
-	if left := now.DueAt.Sub(now.AsOf); now.Parked && now.State == StatePending {
-		// It waits for just this caller, who may go on after the back-off.
-		d = min(d, now.Terms.backoff(now.Key, now.Spent))
-	} else if left > 0 {
+	if left := now.nextStep().Sub(now.AsOf); left > 0 {
 		d = min(d, left)
 	}
 	wctx, stop := context.WithCancel(ctx)

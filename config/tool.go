@@ -95,6 +95,9 @@ func (r *reading) tool(name string, form toolForm) {
 	if m := form.Retention.Identity; m.span > 0 {
 		r.on(join(path, "retention", "identity"), "identities are kept for ever: a repeat after "+m.span.String()+" would be a second effect", "write forever, or leave it out")
 	}
+	if given := join(path, "retry", "attempts"); form.Retry.Attempts == 0 && r.given(given) && !r.has(given...) {
+		r.on(given, "must be between 1 and 1000", "leave it out for the default; 1 never sends again")
+	}
 	at := r.root.nearest(path)
 	t := &Tool{config: r.config, line: at.line, column: at.column, ResultRetention: form.Retention.Result.Std(), ProviderName: form.Call.Provider}
 	compiled, problems := policy.Compile(spec)
@@ -147,14 +150,23 @@ func (r *reading) policyProblem(path []string, p policy.Problem, wrong wrongly) 
 	}
 }
 
-// call is the call section as canonical JSON, which belongs to the policy's version.
-func (r *reading) call(path []string) json.RawMessage {
+// given reports whether the file says something at a path.
+func (r *reading) given(path []string) bool {
 	n := r.root
 	for _, name := range path {
 		n = n.get(name)
 	}
-	if n == nil || n.shape == shapeNull {
+	return n != nil && n.shape != shapeNull
+}
+
+// call is the call section as canonical JSON, which belongs to the policy's version.
+func (r *reading) call(path []string) json.RawMessage {
+	if !r.given(path) {
 		return nil
+	}
+	n := r.root
+	for _, name := range path {
+		n = n.get(name)
 	}
 	before := len(r.problems)
 	raw := r.raw(n, path)

@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/api"
@@ -33,12 +36,12 @@ everything else is shown.`
 type explanation struct {
 	api.Explanation
 	// WithoutStore says why there is no downstream key.
-	WithoutStore string           `json:"without_store,omitempty"`
-	Run          string           `json:"run,omitempty"`
-	Step         string           `json:"step,omitempty"`
-	Resource     string           `json:"resource,omitempty"`
-	RequestScope string           `json:"request_scope,omitempty"`
-	Terms        effectonce.Terms `json:"terms"`
+	WithoutStore string         `json:"without_store,omitempty"`
+	Run          string         `json:"run,omitempty"`
+	Step         string         `json:"step,omitempty"`
+	Resource     string         `json:"resource,omitempty"`
+	RequestScope string         `json:"request_scope,omitempty"`
+	Terms        map[string]any `json:"terms"`
 }
 
 // Run explains a call.
@@ -65,7 +68,7 @@ func (e *explainCommand) Run(ctx context.Context, c *terminal) error {
 			IntentID: op.IntentID, Key: op.Key.String(), Fingerprint: op.Fingerprint.String(), Business: op.Business,
 			Arguments: reading.Arguments, Managed: op.Terms.Managed,
 		},
-		WithoutStore: without, Run: op.Run, Step: op.Step, Resource: op.Resource, RequestScope: op.RequestScope, Terms: op.Terms,
+		WithoutStore: without, Run: op.Run, Step: op.Step, Resource: op.Resource, RequestScope: op.RequestScope, Terms: termsInWords(op.Terms),
 	}
 	if x.Arguments == nil {
 		x.Arguments = []api.Argument{}
@@ -191,4 +194,22 @@ func (x explanation) keyWhy() string {
 		what += ", run, step"
 	}
 	return "SHA-256 over " + what + " and intent id (scope " + x.Scope + ")"
+}
+
+// termsInWords are terms as they are stored, with durations as everywhere on the wire: "30s".
+func termsInWords(t effectonce.Terms) map[string]any {
+	words := map[string]any{}
+	v := reflect.ValueOf(t)
+	for i := range v.NumField() {
+		name, options, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		if options != "" && v.Field(i).IsZero() {
+			continue
+		}
+		value := v.Field(i).Interface()
+		if d, ok := value.(time.Duration); ok {
+			value = d.String()
+		}
+		words[name] = value
+	}
+	return words
 }

@@ -88,7 +88,7 @@ func (o *observed) operation(op effectonce.Operation) {
 func (o *observed) times(op effectonce.Operation, now time.Time) {
 	o.bit(op.DueAt.IsZero())
 	o.word(uint64(max(op.DueAt.Sub(now), 0)))
-	o.word(uint64(max(op.InFlightUntil.Sub(now), 0)))
+	o.word(uint64(max(op.RetryAt.Sub(now), 0)))
 	o.time(op.OpenedAt)
 	o.time(op.FirstSentAt)
 	o.time(op.LastSentAt)
@@ -103,7 +103,7 @@ func (o *observed) transition(t effectonce.Transition) {
 	o.text(string(t.Event.Verdict))
 	o.number(t.Event.Line)
 	o.operation(t.To)
-	for _, at := range [][2]time.Time{{t.From.DueAt, t.To.DueAt}, {t.From.InFlightUntil, t.To.InFlightUntil}} {
+	for _, at := range [][2]time.Time{{t.From.DueAt, t.To.DueAt}, {t.From.RetryAt, t.To.RetryAt}} {
 		// What is left as it was keeps its time; what is new is moved to the commit, so its distance counts.
 		o.bit(at[0].Equal(at[1]))
 		if !at[0].Equal(at[1]) && !at[1].IsZero() {

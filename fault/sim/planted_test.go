@@ -199,8 +199,8 @@ var faults = []fault{
 	},
 	{
 		name: "in-flight waits have no end", file: "reconcile.go",
-		old:   "op.LastVerdict == VerdictInFlight && now.Before(op.InFlightUntil)",
-		new:   `op.LastVerdict == VerdictInFlight && (now.Before(op.InFlightUntil) || planted("in-flight waits have no end"))`,
+		old:   "op.LastVerdict == VerdictInFlight && now.Before(op.RetryAt)",
+		new:   `op.LastVerdict == VerdictInFlight && (now.Before(op.RetryAt) || planted("in-flight waits have no end"))`,
 		also:  place{"reconcile.go", "TimeLeft:         left,", `TimeLeft: left || planted("in-flight waits have no end"),`},
 		rules: []string{"I11"},
 	},

@@ -18,7 +18,7 @@ const (
 	identityColumns = `key, tenant, tool, scope, run, step, intent_id, revision, supersedes, supersede_reason, actor, fingerprint,
 		request_scope, resource, twin, twin_of, terms, stamp, created_at, same, business, arguments, request`
 	lifeColumns = `version, token, state, due_at, hold, reason, owner, downstream_key, epoch, attempt, spent, open, exposed, parked,
-		stored_error, looks, opened_at, started_at, first_sent_at, last_sent_at, taken_at, in_flight_until, settled_at,
+		stored_error, looks, opened_at, started_at, first_sent_at, last_sent_at, taken_at, retry_at, settled_at,
 		last_verdict, proof, reference, alarm, permission, evidence, failure, result_digest, result_omitted, result`
 )
 
@@ -72,7 +72,7 @@ func lifeValues(op *effectonce.Operation) ([]driver.Value, error) {
 		op.Version, op.Token, string(op.State), at(op.DueAt), text(string(op.Hold)), text(op.Reason), text(op.Owner),
 		text(op.DownstreamKey), int64(op.Epoch), int64(op.Attempt), int64(op.Spent), flag(op.Open), flag(op.Exposed), flag(op.Parked),
 		flag(op.StoredError), int64(op.Looks), at(op.OpenedAt), at(op.StartedAt), at(op.FirstSentAt), at(op.LastSentAt),
-		at(op.TakenAt), at(op.InFlightUntil), at(op.SettledAt),
+		at(op.TakenAt), at(op.RetryAt), at(op.SettledAt),
 		text(string(op.LastVerdict)), text(string(op.Proof)), text(op.Reference), text(op.Alarm), permission, evidence, failure,
 		hash(op.ResultDigest), text(op.ResultOmitted), blob(op.Result),
 	), nil
@@ -103,7 +103,7 @@ func scanOperation(row []driver.Value) (op effectonce.Operation, terms int64, er
 	op.Epoch, op.Attempt, op.Spent = int(r.integer()), int(r.integer()), int(r.integer())
 	op.Open, op.Exposed, op.Parked, op.StoredError, op.Looks = r.flag(), r.flag(), r.flag(), r.flag(), int(r.integer())
 	op.OpenedAt, op.StartedAt, op.FirstSentAt, op.LastSentAt = r.at(), r.at(), r.at(), r.at()
-	op.TakenAt, op.InFlightUntil, op.SettledAt = r.at(), r.at(), r.at()
+	op.TakenAt, op.RetryAt, op.SettledAt = r.at(), r.at(), r.at()
 	op.LastVerdict, op.Proof = effectonce.Verdict(r.text()), effectonce.Proof(r.text())
 	op.Reference, op.Alarm = r.text(), r.text()
 	op.Permission = scanDocument[effectonce.Permission](&r)
