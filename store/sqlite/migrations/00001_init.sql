@@ -73,7 +73,7 @@ CREATE TABLE operations (
   first_sent_at    INTEGER,
   last_sent_at     INTEGER,
   taken_at         INTEGER,
-  retry_at  INTEGER,
+  retry_at         INTEGER,
   settled_at       INTEGER,
   last_verdict     TEXT,
   proof            TEXT,
