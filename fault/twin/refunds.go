@@ -254,7 +254,7 @@ var (
 
 // parseRefund validates the parameters; the second result is the error body.
 func parseRefund(form url.Values) (asked, any) {
-	want := asked{currency: "usd", metadata: map[string]string{}}
+	want := asked{currency: "eur", metadata: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(form)) {
 		if ignoredName.MatchString(name) {
 			continue

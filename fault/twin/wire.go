@@ -118,7 +118,7 @@ func foreignRefund(now time.Time, like Refund) Refund {
 		Metadata: map[string]string{},
 	}
 	if foreign.Amount == 0 {
-		foreign.Amount, foreign.Currency = 48000, "usd"
+		foreign.Amount, foreign.Currency = 48000, "eur"
 	}
 	for name := range like.Metadata {
 		foreign.Metadata[name] = "foreign"
