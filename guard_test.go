@@ -747,3 +747,34 @@ func TestClaimantKeepsToTheBackOff(t *testing.T) {
 		}
 	})
 }
+
+// S6.4, S7.7: a provider that says it executed nothing, until the budget is spent, is looked at before the operation fails: something
+// on the way may have delivered a request twice.
+func TestLooksBeforeGivingUp(t *testing.T) {
+	t.Parallel()
+	for _, doubled := range []bool{false, true} {
+		t.Run(fmt.Sprintf("delivered twice %v", doubled), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				g, _ := newGuard(t)
+				b := newBank(true, slices.Repeat([]effectonce.Verdict{effectonce.VerdictThrottled}, 9)...)
+				in := keyedTicket()
+				in.Terms.LookUp, in.Terms.Lag = true, time.Minute
+				if doubled {
+					op, err := g.Preview(t.Context(), in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					b.refunds[op.Stamp] = 1
+				}
+				out, err := g.Do(t.Context(), in, b.provider(), effectonce.WaitFor(time.Hour))
+				if doubled && (err != nil || out.Operation.Proof != effectonce.ProofLookUp || b.count() != 1) {
+					t.Error(out.Outcome, err)
+				}
+				if !doubled && !errors.Is(err, effectonce.ErrFailed) {
+					t.Error(out.Outcome, err)
+				}
+			})
+		})
+	}
+}

@@ -228,7 +228,13 @@ func (m *move) attemptEnded(c AttemptEnded) error {
 				m.parkPending()
 				return nil
 			}
-			return m.failOrEvidence(end.Failure, ProofNotSent)
+			if end.Verdict == VerdictNotSent {
+				return m.failOrEvidence(end.Failure, ProofNotSent)
+			}
+			if !op.Terms.LookUp {
+				return m.failOrEvidence(end.Failure, ProofRejected)
+			}
+			// Something was sent, and something in between may have delivered it twice: look before giving up.
 		}
 	case VerdictInFlight:
 		if m.timeLeft() {
@@ -273,6 +279,9 @@ func (m *move) ruled(c Ruled) error {
 		}
 		m.release(StateReview, 0, reason)
 	case DoFail:
+		if m.to.LastVerdict == VerdictThrottled {
+			return m.failOrEvidence(Failure{Code: "not_executed", Message: reason}, ProofRejected)
+		}
 		return m.failOrEvidence(Failure{Code: "not_sent", Message: reason}, ProofNotSent)
 	default:
 		return invalid("ruling", fmt.Sprintf("%q does not end an ownership", c.Ruling.Do), "")

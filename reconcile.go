@@ -74,7 +74,7 @@ func Reconcile(s Situation) Ruling {
 	case s.LookUp && absent && s.AttemptsLeft && s.ResendWhenAbsent:
 		return Ruling{Do: DoSend, Line: 10, Risk: true, Reason: "conclusively absent; the policy accepts the risk of a resend"}
 	case s.NeverSent && !s.AttemptsLeft, s.NeverSent && !s.TimeLeft:
-		return Ruling{Do: DoFail, Line: 11, Reason: "nothing was ever sent and the budget is spent"}
+		return Ruling{Do: DoFail, Line: 11, Reason: "nothing was ever executed and the budget is spent"}
 	}
 	return Ruling{Do: DoReview, Line: 12, Reason: s.why()}
 }

@@ -63,7 +63,7 @@ func sentenceOf(e effectonce.Event) string {
 		}
 		return s
 	case effectonce.EventCancelled:
-		return fmt.Sprintf("%s records a successor in its place: it is cancelled, nothing was sent", e.Actor)
+		return "a successor is recorded in its place: it is cancelled, nothing was sent"
 	case effectonce.EventExpired:
 		return "nobody ran it in time: it expires"
 	}

@@ -31,7 +31,7 @@ func TestEveryEventIsTold(t *testing.T) {
 		{"resolved", func(e *effectonce.Event) {
 			e.Kind, e.Resolution, e.Reason = effectonce.EventResolved, effectonce.ResolveAbandoned, "enough"
 		}, `worker-1 decides: abandoned ("enough")`},
-		{"cancelled", func(e *effectonce.Event) { e.Kind = effectonce.EventCancelled }, "worker-1 records a successor in its place: it is cancelled, nothing was sent"},
+		{"cancelled", func(e *effectonce.Event) { e.Kind = effectonce.EventCancelled }, "a successor is recorded in its place: it is cancelled, nothing was sent"},
 		{"expired", func(e *effectonce.Event) { e.Kind = effectonce.EventExpired }, "nobody ran it in time"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
