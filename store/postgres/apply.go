@@ -91,7 +91,7 @@ func (a *arrays) fenced(w *write, alarmChange int64) error {
 	from, to := &w.t.From, &w.t.To
 	a.blob(from.Key[:])
 	a.integer(from.Version)
-	if due := micro(from.DueAt); due.IsZero() {
+	if due := effectonce.StoredTime(from.DueAt); due.IsZero() {
 		a.null1()
 	} else {
 		a.integer(due.UnixMicro())

@@ -8,10 +8,6 @@ import (
 	"github.com/effectonce/effectonce"
 )
 
-// clockTolerance is how far the database's clock may be behind a mark before the store fails closed; within it, time stands still
-// (S5.4).
-const clockTolerance = time.Second
-
 // markStep is how far the clock's row may be behind before it is advanced.
 const markStep = time.Second
 
@@ -40,7 +36,7 @@ func (m *mark) learn(us int64) {
 const clockSQL = `SELECT greatest(n.at, h.high, $2::bigint) AS now, greatest(h.high, $2::bigint) - n.at AS behind, h.high
 	FROM (SELECT coalesce($1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS at) n, effectonce.clock h WHERE h.id = 1`
 
-// toleranceMicros is clockTolerance for statements.
+// toleranceMicros is effectonce.StoreClockTolerance for statements.
 const toleranceMicros = "1000000"
 
 // clockParams are the first two parameters.
@@ -68,7 +64,7 @@ func scanMoment(r *scanner) moment {
 
 // check refuses a clock that stepped back, and otherwise takes note of the moment.
 func (s *Store) check(m moment) error {
-	if behind := time.Duration(m.behind) * time.Microsecond; behind > clockTolerance {
+	if behind := time.Duration(m.behind) * time.Microsecond; behind > effectonce.StoreClockTolerance {
 		return stepped(behind)
 	}
 	s.mark.learn(m.micros)
@@ -84,13 +80,6 @@ func stepped(behind time.Duration) error {
 	}
 }
 
-func micro(t time.Time) time.Time {
-	if t.IsZero() {
-		return time.Time{}
-	}
-	return t.UTC().Truncate(time.Microsecond)
-}
-
 // times are the fields of an operation that a transition can move, in the order of the columns that start with due_at.
 func times(op *effectonce.Operation) [timesCount]*time.Time {
 	return [timesCount]*time.Time{&op.DueAt, &op.OpenedAt, &op.StartedAt, &op.FirstSentAt, &op.LastSentAt, &op.TakenAt,
@@ -103,7 +92,7 @@ const timesCount = 9
 func stamp(t effectonce.Transition, now time.Time) effectonce.Transition {
 	t = t.Stamp(now)
 	for _, at := range times(&t.To) {
-		*at = micro(*at)
+		*at = effectonce.StoredTime(*at)
 	}
 	return t
 }

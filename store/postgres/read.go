@@ -78,7 +78,7 @@ func (s *Store) asOf(at moment, changed int64) (time.Time, error) {
 	switch {
 	case ahead <= 0:
 		return at.now, nil
-	case ahead > clockTolerance:
+	case ahead > effectonce.StoreClockTolerance:
 		return time.Time{}, stepped(ahead)
 	}
 	return time.UnixMicro(changed).UTC(), nil
