@@ -151,7 +151,6 @@ const (
 	ProofPerson   Proof = "person"   // a named person said so (S7.6)
 	ProofNotSent  Proof = "not_sent" // provably nothing was ever sent
 	ProofRejected Proof = "rejected" // the provider's definitive refusal
-	ProofLocal    Proof = "local"    // committed in one transaction with the record (S8.1)
 )
 
 // Failure is a definitive refusal as the provider gave it, or why nothing was sent.

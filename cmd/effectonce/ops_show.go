@@ -229,8 +229,6 @@ func proofWords(proof string) string {
 		return "nothing was ever sent"
 	case effectonce.ProofRejected:
 		return "the provider's refusal"
-	case effectonce.ProofLocal:
-		return "one transaction with the effect"
 	}
 	return proof
 }
