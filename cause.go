@@ -106,6 +106,7 @@ func (LateSuccess) kind() EventKind    { return EventEvidence }
 func (Resolved) kind() EventKind       { return EventResolved }
 func (Cancelled) kind() EventKind      { return EventCancelled }
 func (Expired) kind() EventKind        { return EventExpired }
+func (Purged) kind() EventKind         { return EventPurged }
 
 // EventKind names a transition in the audit.
 type EventKind string
@@ -123,6 +124,7 @@ const (
 	EventResolved       EventKind = "resolved"
 	EventCancelled      EventKind = "cancelled"
 	EventExpired        EventKind = "expired"
+	EventPurged         EventKind = "purged"
 )
 
 // Event is one line of the audit: exactly one for each transition, in its transaction (S5.1 I7). Seq is the version that
@@ -183,6 +185,9 @@ func (t Transition) Stamp(now time.Time) Transition {
 	to.RetryAt = move(from.RetryAt, to.RetryAt)
 	to.CreatedAt = move(from.CreatedAt, to.CreatedAt)
 	to.SettledAt = move(from.SettledAt, to.SettledAt)
+	to.PurgeAt = move(from.PurgeAt, to.PurgeAt)
+	to.PurgedAt = move(from.PurgedAt, to.PurgedAt)
+	to.ForgetAt = StoredTime(to.ForgetAt)
 	to.FirstSentAt, to.LastSentAt = StoredTime(to.FirstSentAt), StoredTime(to.LastSentAt)
 	to.AsOf = now
 	t.To, t.At, t.Event.At = to, now, now

@@ -20,6 +20,9 @@ type Error struct {
 	Field string
 	// Fields are the business arguments that differ (payload_mismatch, S4.5).
 	Fields []string
+	// Limit is the limit that would be exceeded, HeldBy some of the operations that hold it (S8.3).
+	Limit  string
+	HeldBy []Key
 	// Detail says what happened, Remedy what to do about it. Both are for people.
 	Detail, Remedy string
 	// RetryAfter is how long to wait before asking again, 0 where that would not help.
@@ -93,6 +96,8 @@ const (
 	CodeTwinRejected     Code = "twin_rejected"
 	CodeSupersede        Code = "supersede_refused"
 	CodeExpired          Code = "expired"
+	CodeLimitExceeded    Code = "limit_exceeded"
+	CodeRunFinished      Code = "run_finished"
 	CodeFailed           Code = "failed"
 	CodeAbandoned        Code = "abandoned"
 	CodeUnknownOutcome   Code = "unknown"
@@ -120,6 +125,9 @@ var (
 	ErrNotAllowed       = &Error{Code: CodeNotAllowed}
 	ErrTwinRejected     = &Error{Code: CodeTwinRejected}
 	ErrSupersede        = &Error{Code: CodeSupersede}
+	ErrExpired          = &Error{Code: CodeExpired}
+	ErrLimitExceeded    = &Error{Code: CodeLimitExceeded}
+	ErrRunFinished      = &Error{Code: CodeRunFinished}
 	ErrFailed           = &Error{Code: CodeFailed}
 	ErrAbandoned        = &Error{Code: CodeAbandoned}
 	ErrUnknownOutcome   = &Error{Code: CodeUnknownOutcome}
@@ -162,7 +170,9 @@ var Registry = []ErrorKind{
 	{CodeNotAllowed, 409, AdviceStop, 5, "Not possible in this state", "The operation's state does not allow this."},
 	{CodeTwinRejected, 409, AdviceStop, 3, "A possible repeat was rejected", "A recent operation of this tool has the same business content under another intent, and the policy rejects twins."},
 	{CodeSupersede, 409, AdviceStop, 3, "The operation cannot be superseded like this", "After failed anybody may supersede; after another final state a person approves; while it is unresolved only by force."},
-	{CodeExpired, 410, AdviceStop, 3, "The result is no longer kept", "The operation took effect and its result was purged; nothing executes again."},
+	{CodeExpired, 410, AdviceStop, 3, "No longer kept", "The operation took effect and its result was purged, or the period of the intent is over. Nothing executes."},
+	{CodeLimitExceeded, 429, AdviceStop, 3, "A limit is reached", "The operation would take more than is left of a limit. Nothing was stored and nothing ran. held_by names operations that hold it; unresolved ones may give it back."},
+	{CodeRunFinished, 409, AdviceStop, 3, "The run is finished", "A step of the run was recorded as its last one; no further step is recorded."},
 	{CodeFailed, 200, AdviceNewIntent, 6, "The operation failed", "The provider refused it and no attempt had an effect."},
 	{CodeAbandoned, 200, AdviceStop, 6, "A person abandoned the operation", "Whether it had an effect is not known; it stays as it is."},
 	{CodeUnknownOutcome, 202, AdviceWait, 7, "The outcome is not known yet", "An attempt ended ambiguously. It is reconciled before anything is sent again. Wait; do not repeat it in another form."},

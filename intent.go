@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -49,6 +50,15 @@ type Intent struct {
 	Actor string
 	// Terms are fixed with the first claim. What is zero takes its default.
 	Terms Terms
+	// Formerly are the identities that the intent had under the other live identity versions of its tool (S3.12). It is one
+	// operation under all of them.
+	Formerly []Identity
+	// Limits are the totals that the operation counts against (S8.3).
+	Limits []Limit
+	// ForgetAt is when the identity of the intent ends, because its business period is over; zero for never (S13.2).
+	ForgetAt time.Time
+	// Compensates, if set, makes this the operation that undoes another one (S11.3). Give it [CompensationID] as ID.
+	Compensates Key
 	// Supersedes, if set, makes this the successor of an earlier operation of the same intent (S3.7).
 	Supersedes *Supersede
 	// Under returns the business arguments under another policy version, for a repeat of an operation whose first claim
@@ -106,6 +116,10 @@ func (in Intent) normalise() (Intent, error) {
 	if in.ID == "" {
 		return in, &Error{Code: CodeIntentIncomplete, Field: "intent_id", Detail: "is missing", Remedy: "name the intent in business terms, like refund:order-8812:ticket-5521"}
 	}
+	in.Formerly = slices.Clone(in.Formerly)
+	for i := range in.Formerly {
+		in.Formerly[i].Tenant, in.Formerly[i].Tool = in.Tenant, in.Tool
+	}
 	if in.Supersedes != nil {
 		if in.Supersedes.Reason == "" {
 			return in, invalid("supersedes.reason", "is missing", "say why the mind was changed")
@@ -113,6 +127,9 @@ func (in Intent) normalise() (Intent, error) {
 		if len(in.Supersedes.Reason) > ReasonBytesMax {
 			return in, invalid("supersedes.reason", "is longer than 2048 bytes", "shorten it")
 		}
+	}
+	if err := checkLimits(in.Limits); err != nil {
+		return in, err
 	}
 	return in, in.Terms.Check()
 }

@@ -116,6 +116,14 @@ func (id Identity) Key() (Key, error) {
 	return Key(sum), nil
 }
 
+// sameIntent reports whether two identities are revisions of one intent.
+func (id Identity) sameIntent(other Identity) bool {
+	if id.Tenant != other.Tenant || id.Tool != other.Tool || id.Scope != other.Scope || id.IntentID != other.IntentID {
+		return false
+	}
+	return (id.Scope == ScopeBusiness || id.Run == other.Run) && (id.Scope != ScopeStep || id.Step == other.Step)
+}
+
 // KeyForm is the form in which a provider's contract asks for the downstream key (S3.9).
 type KeyForm struct {
 	// Encoding is "hex", "base64url" or "uuid" (a lower-case UUID with version 4 bits). Empty means uuid, which

@@ -28,9 +28,11 @@ var rooms = map[string]room{
 	"policy":         {[]string{".", "canon"}, "a policy says what a tool means; it knows neither providers nor stores"},
 	"contract":       {[]string{".", "canon"}, "a contract says what a provider promises; it knows neither policies nor stores"},
 	"provider":       {[]string{".", "canon", "contract"}, "a provider adapter speaks by contract; it knows neither surfaces nor stores"},
+	"journal":        {[]string{".", "canon"}, "a journal is decisions over the store port; it knows no surface"},
+	"events":         {[]string{".", "canon"}, "inbox and outbox speak to brokers and webhooks; they know no other surface and no store"},
 	"worker":         {[]string{".", "canon"}, "a worker calls the same guard as everybody else"},
-	"config":         {[]string{".", "canon", "policy", "contract", "provider"}, "the configuration ties tools to providers; it opens no store and speaks no protocol"},
-	"api":            {[]string{".", "canon"}, "a surface turns its protocol into intents and outcomes; tools and stores are handed to it by cmd"},
+	"config":         {[]string{".", "canon", "policy", "contract", "provider", "events"}, "the configuration ties tools to providers; it opens no store and speaks no protocol"},
+	"api":            {[]string{".", "canon", "journal", "events"}, "a surface turns its protocol into intents and outcomes; tools and stores are handed to it by cmd"},
 	"client":         {[]string{".", "canon"}, "the client needs the vocabulary and nothing of the daemon"},
 	"store/memory":   {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
 	"store/sqlite":   {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
@@ -43,7 +45,7 @@ var rooms = map[string]room{
 	"fault":                 {[]string{".", "canon", "contract", "provider", "policy", "config", "worker", "fault/twin", "store/memory", "store/sqlite"}, "the fault kit wraps ports; it knows no surface"},
 	"fault/sim":             {[]string{".", "canon", "worker", "fault", "fault/twin", "store/memory"}, "the simulator drives the guard and the ports; it knows no surface"},
 
-	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "client", "store/memory", "store/sqlite", "store/postgres", "fault", "fault/twin"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
+	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "client", "journal", "events", "store/memory", "store/sqlite", "store/postgres", "fault", "fault/twin"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
 }
 
 // onlyTests lists packages that may import testing although their files are not tests.

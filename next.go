@@ -38,6 +38,8 @@ func Next(op Operation, cause Cause, now time.Time) (Transition, error) {
 		err = m.cancelled(c)
 	case Expired:
 		err = m.expired()
+	case Purged:
+		err = m.purged()
 	default:
 		err = &Error{Code: CodeInternal, Detail: fmt.Sprintf("unknown cause %T", cause)}
 	}
@@ -77,6 +79,9 @@ func (m *move) recorded(c Recorded) error {
 	m.to.CreatedAt = m.now
 	m.to.State, m.to.Hold = StatePending, c.Hold
 	m.t.Event.Actor = op.Actor
+	if !op.Compensates.IsZero() {
+		m.t.Event.Reason = "compensates " + op.Compensates.String()
+	}
 	m.to.DueAt = m.now
 	if c.Hold != HoldNone {
 		m.to.DueAt = m.to.expiresAt()
@@ -451,5 +456,6 @@ func (m *move) settle(s State, p Proof) {
 	m.to.RetryAt = time.Time{}
 	m.to.Proof = p
 	m.to.SettledAt = m.now
+	m.to.PurgeAt = m.purgeAt()
 	m.to.Permission = nil
 }

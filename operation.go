@@ -53,6 +53,10 @@ type Operation struct {
 	Revision        int
 	Supersedes      Key
 	SupersedeReason string
+	// Compensates is the operation that this one undoes (S11.3).
+	Compensates Key
+	// Aliases are further keys of the operation: those under the other live identity versions of its tool (S3.12).
+	Aliases []Key
 	// Actor is who recorded the intent.
 	Actor string
 
@@ -69,6 +73,8 @@ type Operation struct {
 	// Twin is the digest of what makes a twin (zero: none); TwinOf the recent operation this one resembles (S3.8).
 	Twin   canon.Digest
 	TwinOf Key
+	// Limits are the totals that the operation counts against (S8.3).
+	Limits []Limit
 
 	Terms Terms
 
@@ -135,6 +141,11 @@ type Operation struct {
 
 	CreatedAt time.Time
 	SettledAt time.Time
+	// ForgetAt is when the identity ends, zero for never (S13.2): after it nothing is recorded under the key, and the row may go.
+	ForgetAt time.Time
+	// PurgeAt is when a final operation is purged or forgotten, zero for never; PurgedAt when only its identity was left.
+	PurgeAt  time.Time
+	PurgedAt time.Time
 
 	// AsOf is the store's clock when the row was read or written. It is not stored.
 	AsOf time.Time

@@ -50,6 +50,9 @@ func OutcomeOf(op Operation, replayed bool) Outcome {
 	switch op.State {
 	case StateSucceeded:
 		o.Outcome, o.Next = OutcomeSucceeded, AdviceUseResult
+		if op.gone() {
+			o.Next = AdviceStop
+		}
 	case StateFailed:
 		o.Outcome, o.Next = OutcomeFailed, AdviceNewIntent
 	case StateAbandoned:
@@ -82,13 +85,17 @@ func retryAfter(d time.Duration) time.Duration {
 }
 
 // Err returns nil if the operation succeeded, else an *[Error] that says how it stands: [ErrFailed], [ErrAbandoned],
-// [ErrUnknownOutcome], [ErrInReview], [ErrHeld], [ErrPending] or [ErrConflict].
+// [ErrUnknownOutcome], [ErrInReview], [ErrHeld], [ErrPending] or [ErrConflict]; [ErrExpired] if it succeeded and neither a result
+// nor a reference is left (S13.1).
 func (o Outcome) Err() error {
 	op := o.Operation
 	e := &Error{Key: op.Key, Detail: op.Reason, RetryAfter: o.RetryAfter}
 	switch o.Outcome {
 	case OutcomeSucceeded:
-		return nil
+		if !op.gone() {
+			return nil
+		}
+		e.Code, e.Detail, e.Remedy = CodeExpired, "it took effect, and its result was purged", "do not repeat it; the provider's records say what it did"
 	case OutcomeFailed:
 		e.Code = CodeFailed
 		if f := op.Failure; f != nil {

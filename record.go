@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/effectonce/effectonce/canon"
 )
@@ -11,6 +12,18 @@ import (
 // record stores the operation of an intent, or finds the one that has its key and checks that it is the same intent with the
 // same arguments (S3.5, S4.5, S5.12).
 func (g *Guard) record(ctx context.Context, in Intent, claim bool) (op Operation, created bool, err error) {
+	// Detached from the caller: a cancelled commit would leave a row of which nobody knows whether it was sent.
+	dctx, cancel := g.detached(ctx)
+	defer cancel()
+	return g.recordBy(dctx, g.store, in, claim)
+}
+
+// creator is a store, or a transaction of the caller's on it.
+type creator interface {
+	Create(ctx context.Context, t Transition) (op Operation, created bool, err error)
+}
+
+func (g *Guard) recordBy(ctx context.Context, c creator, in Intent, claim bool) (op Operation, created bool, err error) {
 	in, err = in.normalise()
 	if err != nil {
 		return Operation{}, false, err
@@ -24,10 +37,7 @@ func (g *Guard) record(ctx context.Context, in Intent, claim bool) (op Operation
 		return Operation{}, false, err
 	}
 
-	// The claim is detached from the caller: a cancelled commit would leave a row of which nobody knows whether it was sent.
-	dctx, cancel := g.detached(ctx)
-	defer cancel()
-	stored, created, err := g.store.Create(dctx, t)
+	stored, created, err := c.Create(ctx, t)
 	if err != nil {
 		return Operation{}, false, unsent(err)
 	}
@@ -53,6 +63,7 @@ func (g *Guard) compose(ctx context.Context, in Intent) (Operation, Hold, error)
 		Tenant: in.Tenant, Tool: in.Tool, Scope: in.Scope, Run: in.Run, Step: in.Step, IntentID: in.ID, Actor: in.Actor,
 		Business: business, Fingerprint: fingerprint, Arguments: in.Arguments,
 		Request: in.Request, RequestScope: in.RequestScope, Resource: in.Resource, Terms: in.Terms,
+		Limits: in.Limits, ForgetAt: in.ForgetAt,
 	}
 	if op.Request == nil {
 		op.Request = business
@@ -67,12 +78,20 @@ func (g *Guard) compose(ctx context.Context, in Intent) (Operation, Hold, error)
 	if in.Terms.Approval {
 		hold = HoldApproval
 	}
+	if !in.Compensates.IsZero() {
+		if err := g.compensates(ctx, &op, in.Compensates); err != nil {
+			return Operation{}, "", err
+		}
+	}
 	if in.Supersedes != nil {
-		if hold, err = g.supersede(ctx, &op, *in.Supersedes, hold); err != nil {
+		if hold, err = g.supersede(ctx, &op, in, hold); err != nil {
 			return Operation{}, "", err
 		}
 	}
 	if op.Key, err = op.Identity().Key(); err != nil {
+		return Operation{}, "", err
+	}
+	if op.Aliases, err = aliases(op, in.Formerly); err != nil {
 		return Operation{}, "", err
 	}
 	secret, err := g.installationSecret(ctx)
@@ -84,8 +103,25 @@ func (g *Guard) compose(ctx context.Context, in Intent) (Operation, Hold, error)
 	return op, hold, nil
 }
 
+// aliases are the keys of an operation under the other live identity versions of its tool (S3.12).
+func aliases(op Operation, formerly []Identity) ([]Key, error) {
+	var keys []Key
+	for _, id := range formerly {
+		id.Revision = op.Revision
+		key, err := id.Key()
+		if err != nil {
+			return nil, err
+		}
+		if key != op.Key && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys, nil
+}
+
 // supersede makes op the successor of its predecessor (S3.7): revision one more, so that there is at most one.
-func (g *Guard) supersede(ctx context.Context, op *Operation, s Supersede, hold Hold) (Hold, error) {
+func (g *Guard) supersede(ctx context.Context, op *Operation, in Intent, hold Hold) (Hold, error) {
+	s := *in.Supersedes
 	refuse := func(detail, remedy string) error {
 		return &Error{Code: CodeSupersede, Key: s.Key, Field: "supersedes.key", Detail: detail, Remedy: remedy}
 	}
@@ -96,9 +132,7 @@ func (g *Guard) supersede(ctx context.Context, op *Operation, s Supersede, hold 
 	if err := g.access(ctx, before); err != nil {
 		return hold, err
 	}
-	id := before.Identity()
-	if op.Tenant != id.Tenant || op.Tool != id.Tool || op.Scope != id.Scope || op.IntentID != id.IntentID ||
-		op.Scope != ScopeBusiness && op.Run != id.Run || op.Scope == ScopeStep && op.Step != id.Step {
+	if !slices.ContainsFunc(append(slices.Clone(in.Formerly), op.Identity()), before.Identity().sameIntent) {
 		return hold, refuse("it is the operation of another intent", "supersede the operation of this tool and intent id")
 	}
 	op.Revision, op.Supersedes, op.SupersedeReason = before.Revision+1, before.Key, s.Reason

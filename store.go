@@ -18,7 +18,10 @@ import (
 // A store has one clock. It stamps every transition with it at the moment of the commit ([Transition.Stamp]).
 type Store interface {
 	// Create persists the recording of a new operation, or returns the row that already has its key (S3.5, S5.3): one
-	// atomic statement on a durable unique constraint. created says which. If the resource has a duplicate alarm the
+	// atomic statement on a durable unique constraint. created says which. An operation has its Aliases as keys too, under
+	// the same constraint: whatever has one of them already is the row that is returned (S3.12). A new one is first asked to
+	// [Transition.Admit] (S13.2), and its Limits are reserved in the same transaction, or the error is that of
+	// [Limit.Exceeded] and nothing is stored (S8.3). If the resource has a duplicate alarm the
 	// transition's Hold is persisted instead; if the terms ask for twins and a recent, not failed operation of another
 	// intent has the same tenant, tool and twin digest, its MarkTwin, whose error is returned and nothing is stored. If the
 	// answer is lost, the row may exist; nobody has been sent anything, since the caller sends only after an answer.
@@ -26,7 +29,8 @@ type Store interface {
 
 	// Apply persists a transition and its event if the row still has From.Version; else nothing changes and the error is
 	// [ErrStaleVersion]. If the answer is lost, it may have been applied: load and see. An operation that enters or leaves
-	// a duplicate alarm (Alarm set, state review) starts or ends the hold of its resource in the same transaction.
+	// a duplicate alarm (Alarm set, state review) starts or ends the hold of its resource in the same transaction, and one that [Transition.Releases] gives its
+	// reservations back (S8.3).
 	Apply(ctx context.Context, t Transition) (Operation, error)
 
 	// Extend lets the owner keep its lease: DueAt becomes now + lease, at most limit from the attempt's start (S5.4). It
@@ -34,7 +38,7 @@ type Store interface {
 	// version alone. It returns how long the lease now is.
 	Extend(ctx context.Context, key Key, token int64, lease, limit time.Duration) (time.Duration, error)
 
-	// Load returns the operation with AsOf set, or [ErrNotFound].
+	// Load returns the operation that has the key, also as an alias (S3.12), with AsOf set, or [ErrNotFound].
 	Load(ctx context.Context, key Key) (Operation, error)
 
 	// Due returns up to limit operations whose DueAt has passed, those longest due first.
@@ -66,6 +70,7 @@ type Filter struct {
 	Tool     string
 	IntentID string
 	Run      string
+	Step     string
 	// Text matches any part of key, intent id, run, step, reference or resource.
 	Text string
 	// Alarmed selects operations with an alarm.

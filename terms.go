@@ -86,6 +86,9 @@ type Terms struct {
 	// Expiry is how long an operation may stay pending; then it fails visibly (S7.5).
 	Expiry time.Duration `json:"expiry"`
 
+	// Results is how long arguments, request and result are kept after the operation settled; zero: for ever (S13.1).
+	Results time.Duration `json:"results,omitempty"`
+
 	// Twins and TwinsWithin: the twin alert (S3.8).
 	Twins       TwinPolicy    `json:"twins,omitempty"`
 	TwinsWithin time.Duration `json:"twins_within,omitempty"`
@@ -151,7 +154,7 @@ func (t Terms) Check() error {
 	for _, f := range []struct {
 		name string
 		d    time.Duration
-	}{{"heartbeat", t.Heartbeat}, {"retention", t.Retention}, {"margin", t.Margin}, {"lag", t.Lag}, {"twins_within", t.TwinsWithin}} {
+	}{{"heartbeat", t.Heartbeat}, {"retention", t.Retention}, {"margin", t.Margin}, {"lag", t.Lag}, {"results", t.Results}, {"twins_within", t.TwinsWithin}} {
 		if f.d < 0 {
 			return invalid("terms."+f.name, "is negative", "leave it out for none")
 		}
