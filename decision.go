@@ -3,6 +3,7 @@ package effectonce
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 )
 
@@ -44,6 +45,14 @@ type Journal interface {
 	Decisions(ctx context.Context, tenant, run string) ([]Decision, error)
 	// Runs returns a page of runs, those that began last first.
 	Runs(ctx context.Context, f RunFilter) (RunPage, error)
+}
+
+// RunFinished is the refusal of a step after the run's last one; it is for stores.
+func RunFinished(run, last string) error {
+	return &Error{
+		Code: CodeRunFinished, Field: "step", Detail: fmt.Sprintf("step %q was recorded as the last one of run %q", last, run),
+		Remedy: "begin another run",
+	}
 }
 
 // RunFilter selects runs. Zero fields select all.

@@ -42,6 +42,14 @@ type Store struct {
 	log     []effectonce.Event
 	docs    map[canon.Digest][]byte
 	secret  []byte
+	// aliases are further keys of operations (S3.12).
+	aliases map[effectonce.Key]effectonce.Key
+	// ceilings and what operations have reserved of them (S8.3).
+	ceilings map[ceiling]taking
+	reserved map[effectonce.Key][]reservation
+	runs     map[runID]run
+	runOrder []runID
+	queues   map[queueID]queue
 }
 
 var _ effectonce.Store = (*Store)(nil)
@@ -58,6 +66,8 @@ func Open(o Options) *Store {
 	s := &Store{
 		now: o.Now, rand: o.Rand, secret: o.Secret,
 		rows: map[effectonce.Key]*row{}, alarmed: map[effectonce.Key]struct{}{}, docs: map[canon.Digest][]byte{},
+		aliases: map[effectonce.Key]effectonce.Key{}, ceilings: map[ceiling]taking{}, reserved: map[effectonce.Key][]reservation{},
+		runs: map[runID]run{}, queues: map[queueID]queue{},
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -76,8 +86,10 @@ func (s *Store) Clone() *Store {
 	c := &Store{
 		now: s.now, rand: s.rand, closed: s.closed, high: s.high, secret: s.secret,
 		rows: maps.Clone(s.rows), alarmed: maps.Clone(s.alarmed), docs: maps.Clone(s.docs),
-		order: s.order[:len(s.order):len(s.order)],
-		log:   s.log[:len(s.log):len(s.log)],
+		order:   s.order[:len(s.order):len(s.order)],
+		log:     s.log[:len(s.log):len(s.log)],
+		aliases: maps.Clone(s.aliases), ceilings: maps.Clone(s.ceilings), reserved: maps.Clone(s.reserved),
+		runs: maps.Clone(s.runs), runOrder: s.runOrder, queues: maps.Clone(s.queues),
 	}
 	// Whoever appends first must not write into the other's array.
 	s.order, s.log = c.order, c.log
@@ -90,7 +102,9 @@ func (s *Store) Operations() []effectonce.Operation {
 	defer s.mu.Unlock()
 	ops := make([]effectonce.Operation, 0, len(s.order))
 	for _, k := range s.order {
-		ops = append(ops, s.rows[k].op)
+		if r, ok := s.rows[k]; ok {
+			ops = append(ops, r.op)
+		}
 	}
 	return ops
 }

@@ -20,6 +20,15 @@ func (r *row) read(now time.Time) effectonce.Operation {
 	return op
 }
 
+// row returns the row that has the key, also as an alias.
+func (s *Store) row(key effectonce.Key) (*row, bool) {
+	if real, ok := s.aliases[key]; ok {
+		key = real
+	}
+	r, ok := s.rows[key]
+	return r, ok
+}
+
 // Load implements [effectonce.Store].
 func (s *Store) Load(ctx context.Context, key effectonce.Key) (effectonce.Operation, error) {
 	if err := s.enter(ctx); err != nil {
@@ -30,7 +39,7 @@ func (s *Store) Load(ctx context.Context, key effectonce.Key) (effectonce.Operat
 	if err != nil {
 		return effectonce.Operation{}, err
 	}
-	r, ok := s.rows[key]
+	r, ok := s.row(key)
 	if !ok {
 		return effectonce.Operation{}, notFound(key)
 	}
@@ -39,47 +48,24 @@ func (s *Store) Load(ctx context.Context, key effectonce.Key) (effectonce.Operat
 
 // Due implements [effectonce.Store].
 func (s *Store) Due(ctx context.Context, limit int) ([]effectonce.Operation, error) {
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.mu.Unlock()
-	now, err := s.clock()
-	if err != nil {
-		return nil, err
-	}
-	var due []*row
-	for _, r := range s.rows {
-		if !r.op.DueAt.IsZero() && !now.Before(r.op.DueAt) {
-			due = append(due, r)
-		}
-	}
-	slices.SortFunc(due, func(a, b *row) int {
-		return cmp.Or(a.op.DueAt.Compare(b.op.DueAt), cmp.Compare(a.id, b.id))
+	return s.longestDue(ctx, limit, func(op effectonce.Operation, now time.Time) (time.Time, bool) {
+		return op.DueAt, !op.DueAt.IsZero() && !now.Before(op.DueAt)
 	})
-	var ops []effectonce.Operation
-	for _, r := range due[:min(len(due), max(limit, 0))] {
-		ops = append(ops, r.read(now))
-	}
-	return ops, nil
 }
 
 // List implements [effectonce.Store]. The errors are also [effectonce.ErrInvalid] for a limit or cursor that is none.
 func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page, error) {
-	limit := cmp.Or(f.Limit, 50)
-	if limit < 1 || limit > effectonce.ListLimitMax {
-		return effectonce.Page{}, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "limit", Detail: fmt.Sprintf("%d is not between 1 and %d", f.Limit, effectonce.ListLimitMax)}
+	limit, err := pageLimit(f.Limit)
+	if err != nil {
+		return effectonce.Page{}, err
 	}
 	if err := s.enter(ctx); err != nil {
 		return effectonce.Page{}, err
 	}
 	defer s.mu.Unlock()
-	before := len(s.order) + 1
-	if f.After != "" {
-		n, err := strconv.Atoi(f.After)
-		if err != nil || n < 1 {
-			return effectonce.Page{}, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "after", Detail: "is not the end of a page", Remedy: "use the next of the page before"}
-		}
-		before = min(n, before)
+	before, err := pageStart(f.After, len(s.order)+1)
+	if err != nil {
+		return effectonce.Page{}, err
 	}
 	now := effectonce.StoredTime(s.now())
 	if now.Before(s.high) {
@@ -87,8 +73,8 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 	}
 	var page effectonce.Page
 	for id := before - 1; id >= 1; id-- {
-		r := s.rows[s.order[id-1]]
-		if !selects(f, r.op) {
+		r, ok := s.rows[s.order[id-1]]
+		if !ok || !selects(f, r.op) {
 			continue
 		}
 		if len(page.Operations) == limit {
@@ -100,12 +86,34 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 	return page, nil
 }
 
+// pageLimit is the size of a page, 50 where none is asked for.
+func pageLimit(asked int) (int, error) {
+	limit := cmp.Or(asked, 50)
+	if limit < 1 || limit > effectonce.ListLimitMax {
+		return 0, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "limit", Detail: fmt.Sprintf("%d is not between 1 and %d", asked, effectonce.ListLimitMax)}
+	}
+	return limit, nil
+}
+
+// pageStart is the place before which a page begins, end for the first one.
+func pageStart(after string, end int) (int, error) {
+	if after == "" {
+		return end, nil
+	}
+	n, err := strconv.Atoi(after)
+	if err != nil || n < 1 {
+		return 0, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "after", Detail: "is not the end of a page", Remedy: "use the next of the page before"}
+	}
+	return min(n, end), nil
+}
+
 func selects(f effectonce.Filter, op effectonce.Operation) bool {
 	switch {
 	case f.Tenant != "" && f.Tenant != op.Tenant,
 		f.Tool != "" && f.Tool != op.Tool,
 		f.IntentID != "" && f.IntentID != op.IntentID,
 		f.Run != "" && f.Run != op.Run,
+		f.Step != "" && f.Step != op.Step,
 		len(f.States) > 0 && !slices.Contains(f.States, op.State),
 		f.Alarmed && op.Alarm == "":
 		return false
@@ -138,7 +146,7 @@ func (s *Store) Events(ctx context.Context, key effectonce.Key) ([]effectonce.Ev
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	r, ok := s.rows[key]
+	r, ok := s.row(key)
 	if !ok {
 		return nil, nil
 	}

@@ -22,8 +22,13 @@ func (s *Store) Create(ctx context.Context, t effectonce.Transition) (effectonce
 	if err != nil {
 		return effectonce.Operation{}, false, err
 	}
-	if r, ok := s.rows[t.To.Key]; ok {
-		return r.read(now), false, nil
+	for _, key := range append([]effectonce.Key{t.To.Key}, t.To.Aliases...) {
+		if r, ok := s.row(key); ok {
+			return r.read(now), false, nil
+		}
+	}
+	if err := t.Admit(now); err != nil {
+		return effectonce.Operation{}, false, err
 	}
 	if t.To.Hold == effectonce.HoldNone && s.held(t.To.Tenant, t.To.Resource) {
 		t = t.Hold(effectonce.HoldDuplicate)
@@ -33,9 +38,15 @@ func (s *Store) Create(ctx context.Context, t effectonce.Transition) (effectonce
 			return effectonce.Operation{}, false, err
 		}
 	}
+	if err := s.reserve(t.To, now); err != nil {
+		return effectonce.Operation{}, false, err
+	}
 	t = t.Stamp(now)
 	s.high = now
 	s.order = append(s.order, t.To.Key)
+	for _, alias := range t.To.Aliases {
+		s.aliases[alias] = t.To.Key
+	}
 	s.put(&row{id: len(s.order)}, t)
 	return t.To, true, nil
 }
@@ -60,6 +71,9 @@ func (s *Store) Apply(ctx context.Context, t effectonce.Transition) (effectonce.
 	}
 	t = t.Stamp(now)
 	s.high = now
+	if t.Releases() {
+		s.giveBack(t.To.Key)
+	}
 	s.put(r, t)
 	return t.To, nil
 }
@@ -134,7 +148,11 @@ func (s *Store) twin(op effectonce.Operation, now time.Time) (effectonce.Key, bo
 	}
 	since := now.Add(-op.Terms.TwinsWithin)
 	for _, key := range slices.Backward(s.order) {
-		o := s.rows[key].op
+		r, ok := s.rows[key]
+		if !ok {
+			continue
+		}
+		o := r.op
 		if !o.CreatedAt.After(since) {
 			break
 		}
