@@ -69,6 +69,9 @@ func everyOperation(now time.Time) []effectonce.Operation {
 			if state.Final() || state == effectonce.StateReview {
 				op.DueAt = time.Time{}
 			}
+			if state.Final() && has(0) {
+				op.PurgeAt, op.Arguments, op.Result = now.Add(-time.Second), []byte("{}"), []byte("{}")
+			}
 			ops = append(ops, op)
 		}
 	}
@@ -78,7 +81,7 @@ func everyOperation(now time.Time) []effectonce.Operation {
 func everyCause() []effectonce.Cause {
 	causes := []effectonce.Cause{
 		effectonce.Recorded{Operation: effectonce.Operation{Key: effectonce.Key{1}, Terms: testTerms()}, Claim: true},
-		effectonce.Claimed{Owner: "w2"}, effectonce.TakenOver{Owner: "w2"}, effectonce.Expired{}, effectonce.Cancelled{Actor: "agent", Reason: "other amount"},
+		effectonce.Claimed{Owner: "w2"}, effectonce.TakenOver{Owner: "w2"}, effectonce.Expired{}, effectonce.Cancelled{Actor: "agent", Reason: "other amount"}, effectonce.Purged{},
 	}
 	for _, token := range []int64{2, 3} {
 		causes = append(causes, effectonce.AttemptStarted{Token: token}, effectonce.AttemptStarted{Token: token, DownstreamKey: "dk1"}, effectonce.Parked{Token: token})
@@ -175,6 +178,11 @@ func broken(op effectonce.Operation, cause effectonce.Cause, tr effectonce.Trans
 		return "a stale token or version changed something (I4)"
 	}
 	if op.State.Final() {
+		if _, purged := cause.(effectonce.Purged); purged {
+			// What is kept besides the identity goes, and nothing else (S13.1, I5).
+			op.Business, op.Arguments, op.Request, op.Result, op.ResultOmitted = nil, nil, nil, nil, to.ResultOmitted
+			op.PurgeAt, op.PurgedAt = to.PurgeAt, to.PurgedAt
+		}
 		to.Evidence, to.Alarm, to.Version, op.Evidence, op.Alarm, op.Version = nil, "", 0, nil, "", 0
 		if !reflect.DeepEqual(to, op) {
 			return "a final state changed (S5.2)"

@@ -27,7 +27,7 @@ func momentOf(op effectonce.Operation, beyond bool) moment {
 // causes lists what can happen to an operation, by an actor that is up to date.
 func causes(op effectonce.Operation) []effectonce.Cause {
 	all := []effectonce.Cause{
-		effectonce.Claimed{Owner: "w"}, effectonce.TakenOver{Owner: "w"}, effectonce.Cancelled{Actor: "ann", Reason: "changed"}, effectonce.Expired{}, effectonce.Parked{Token: op.Token},
+		effectonce.Claimed{Owner: "w"}, effectonce.TakenOver{Owner: "w"}, effectonce.Cancelled{Actor: "ann", Reason: "changed"}, effectonce.Expired{}, effectonce.Purged{}, effectonce.Parked{Token: op.Token},
 		effectonce.AttemptStarted{Token: op.Token, Line: 7}, effectonce.AttemptStarted{Token: op.Token, Line: 5, DownstreamKey: "next"},
 		effectonce.LateSuccess{Attempt: 1, Epoch: 0, End: effectonce.End{Verdict: effectonce.VerdictSucceeded, Reference: "late"}},
 	}
@@ -77,7 +77,7 @@ func explore(t *testing.T) []string {
 		}
 	}
 	for _, managed := range []bool{false, true} {
-		terms := effectonce.Terms{Managed: managed, Attempts: 3}.WithDefaults()
+		terms := effectonce.Terms{Managed: managed, Attempts: 3, Results: time.Hour}.WithDefaults()
 		for _, hold := range []effectonce.Hold{effectonce.HoldNone, effectonce.HoldTwin} {
 			for _, claim := range []bool{false, true} {
 				op := effectonce.Operation{Key: effectonce.Key{1}, Actor: "agent", Terms: terms}
