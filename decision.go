@@ -82,3 +82,31 @@ type RunPage struct {
 	Runs []Run
 	Next string
 }
+
+// Check refuses a decision that cannot be recorded: run and step have to be named, arguments are a JSON object in the strict sense of
+// S4.4. The error is [ErrInvalid] or [ErrNotCanonical].
+func (d Decision) Check() error {
+	for _, f := range [][2]string{{"run", d.Run}, {"step", d.Step}, {"tool", d.Tool}, {"intent_id", d.IntentID}, {"actor", d.Actor}} {
+		if len(f[1]) > IdentifierBytesMax {
+			return invalid(f[0], "is longer than 512 bytes", "use a name, not a text")
+		}
+		if err := plain(f[0], f[1]); err != nil {
+			return err
+		}
+	}
+	switch {
+	case d.Run == "":
+		return invalid("run", "is missing", "name the run")
+	case d.Step == "":
+		return invalid("step", "is missing", "name the step")
+	case d.Tool == "" && d.IntentID != "":
+		return invalid("intent_id", "belongs to a tool", "name the tool, or leave it out for a step without an effect")
+	case len(d.Note) > NoteBytesMax:
+		return invalid("note", "is longer than 16 KiB", "shorten it")
+	}
+	if d.Arguments == nil {
+		return nil
+	}
+	_, _, err := canonical("arguments", d.Arguments)
+	return err
+}

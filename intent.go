@@ -59,6 +59,8 @@ type Intent struct {
 	ForgetAt time.Time
 	// Compensates, if set, makes this the operation that undoes another one (S11.3). Give it [CompensationID] as ID.
 	Compensates Key
+	// Reason says why it is compensated, for the audit.
+	Reason string
 	// Supersedes, if set, makes this the successor of an earlier operation of the same intent (S3.7).
 	Supersedes *Supersede
 	// Under returns the business arguments under another policy version, for a repeat of an operation whose first claim
@@ -127,6 +129,9 @@ func (in Intent) normalise() (Intent, error) {
 		if len(in.Supersedes.Reason) > ReasonBytesMax {
 			return in, invalid("supersedes.reason", "is longer than 2048 bytes", "shorten it")
 		}
+	}
+	if len(in.Reason) > ReasonBytesMax {
+		return in, invalid("reason", "is longer than 2048 bytes", "shorten it")
 	}
 	if err := checkLimits(in.Limits); err != nil {
 		return in, err

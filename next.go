@@ -81,6 +81,9 @@ func (m *move) recorded(c Recorded) error {
 	m.t.Event.Actor = op.Actor
 	if !op.Compensates.IsZero() {
 		m.t.Event.Reason = "compensates " + op.Compensates.String()
+		if op.Reason != "" {
+			m.t.Event.Reason += ": " + op.Reason
+		}
 	}
 	m.to.DueAt = m.now
 	if c.Hold != HoldNone {

@@ -63,7 +63,7 @@ func (g *Guard) compose(ctx context.Context, in Intent) (Operation, Hold, error)
 		Tenant: in.Tenant, Tool: in.Tool, Scope: in.Scope, Run: in.Run, Step: in.Step, IntentID: in.ID, Actor: in.Actor,
 		Business: business, Fingerprint: fingerprint, Arguments: in.Arguments,
 		Request: in.Request, RequestScope: in.RequestScope, Resource: in.Resource, Terms: in.Terms,
-		Limits: in.Limits, ForgetAt: in.ForgetAt,
+		Limits: in.Limits, ForgetAt: in.ForgetAt, Reason: in.Reason,
 	}
 	if op.Request == nil {
 		op.Request = business
