@@ -129,6 +129,8 @@ func filledOperation(seed int64) effectonce.Operation {
 	op.Scope, op.State = effectonce.ScopeStep, effectonce.StateInProgress
 	// The alarm of a review and the twin alert have tests of their own.
 	op.Terms.Twins = effectonce.TwinAllow
+	// An identity that has ended is not recorded (S13.2).
+	op.ForgetAt = epoch.Add(time.Duration(n) * time.Hour)
 	op.AsOf = time.Time{}
 	return op
 }
@@ -147,7 +149,7 @@ func copyLife(to *effectonce.Operation, from effectonce.Operation) {
 		"Key": true, "Tenant": true, "Tool": true, "Scope": true, "Run": true, "Step": true, "IntentID": true, "Revision": true,
 		"Supersedes": true, "SupersedeReason": true, "Actor": true, "Fingerprint": true, "Business": true, "Arguments": true,
 		"Request": true, "RequestScope": true, "Resource": true, "Twin": true, "TwinOf": true, "Terms": true, "Stamp": true,
-		"CreatedAt": true, "Token": true,
+		"CreatedAt": true, "Token": true, "Compensates": true, "Aliases": true, "Limits": true, "ForgetAt": true,
 	}
 	dst, src := reflect.ValueOf(to).Elem(), reflect.ValueOf(from)
 	for i := range dst.NumField() {
@@ -178,6 +180,11 @@ func fill(v reflect.Value, path string, n *int64) {
 	case reflect.Uint8:
 		v.SetUint(uint64(*n%255) + 1)
 	case reflect.Array:
+		for i := range v.Len() {
+			fill(v.Index(i), path, n)
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
 		for i := range v.Len() {
 			fill(v.Index(i), path, n)
 		}
