@@ -42,6 +42,9 @@ const (
 const (
 	DefaultTolerance      = 5 * time.Minute
 	DefaultDeliverTimeout = 30 * time.Second
+	DefaultEventLease     = time.Minute
+	DefaultEventTimeout   = 15 * time.Minute
+	DefaultEventAttempts  = 30
 )
 
 // Source is where events come in: POST /v1/inbox/NAME, or a NATS JetStream consumer. It is plain data; [Source.Check] says whether
@@ -65,6 +68,10 @@ type Source struct {
 	EventID, Type, Run string
 	// Only lists the types that are taken; none: all. Others are answered and not stored.
 	Only []string
+	// Lease is for how long a consumer that claims an event owns it without a heartbeat, Timeout bounds it with all heartbeats, and
+	// Attempts is how often an event is handed out before a person has to look.
+	Lease, Timeout time.Duration
+	Attempts       int
 	// Deliver pushes each event to a consumer; nil: consumers claim events.
 	Deliver *Webhook
 	NATS    *Consumer
@@ -94,6 +101,15 @@ func (s Source) WithDefaults() Source {
 	}
 	if s.Verify == VerifyHMAC && s.Encoding == "" {
 		s.Encoding = "hex"
+	}
+	if s.Lease == 0 {
+		s.Lease = DefaultEventLease
+	}
+	if s.Timeout == 0 {
+		s.Timeout = DefaultEventTimeout
+	}
+	if s.Attempts == 0 {
+		s.Attempts = DefaultEventAttempts
 	}
 	id, kind := "", ""
 	switch {
@@ -161,6 +177,15 @@ func (s Source) Check() []*effectonce.Error {
 	}
 	if len(s.Only) > 0 && s.Type == "" && s.NATS == nil {
 		w.add("only", "names types, and nothing says what an event's type is", `say type: "{type}"`)
+	}
+	if s.Lease < time.Second {
+		w.add("lease", "is shorter than a second", "leave it out for 1m")
+	}
+	if s.Timeout < s.Lease {
+		w.add("timeout", fmt.Sprintf("is shorter than the lease (%s)", s.Lease), "leave it out for 15m")
+	}
+	if s.Attempts < 1 || s.Attempts > 1000 {
+		w.add("attempts", "must be between 1 and 1000", "leave it out for 30")
 	}
 	if s.Deliver != nil {
 		w.webhook("deliver", *s.Deliver)
