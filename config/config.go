@@ -15,6 +15,7 @@ import (
 
 	"github.com/effectonce/effectonce/canon"
 	"github.com/effectonce/effectonce/contract"
+	"github.com/effectonce/effectonce/events"
 )
 
 // What holds where the file says nothing.
@@ -32,6 +33,10 @@ type Config struct {
 	Listen, Store string
 	// Tools by name.
 	Tools map[string]*Tool
+	// Inbox is where events come in, by the source's name; Outbox where outgoing messages go, in the order of the file. Both are
+	// checked, with defaults filled.
+	Inbox  map[string]events.Source
+	Outbox []events.Route
 	// Documents finds a policy version that was stored earlier ([Config.Keep]); whoever opens the store sets it before the
 	// first call. Nil: only the versions of this file are known.
 	Documents func(ctx context.Context, version string) ([]byte, error)
@@ -65,6 +70,8 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 	for _, name := range slices.Sorted(maps.Keys(form.Tools)) {
 		r.tool(name, form.Tools[name])
 	}
+	r.inbox(form.Inbox)
+	r.outbox(form.Outbox)
 	if len(c.problems) > 0 {
 		return nil, c.problems.sorted()
 	}

@@ -16,6 +16,8 @@ type credential struct {
 	form string // "env" or "file"; "" where there is none
 	name string
 	env  func(string) (string, bool)
+	// lines says that the secret may have several lines, as a credentials file of NATS has.
+	lines bool
 }
 
 var environmentName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
@@ -63,7 +65,7 @@ func (r credential) read(context.Context) (string, error) {
 	if strings.TrimSpace(secret) == "" {
 		return "", fmt.Errorf("%s:%s is empty", r.form, r.name)
 	}
-	if strings.ContainsFunc(secret, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
+	if !r.lines && strings.ContainsFunc(secret, func(r rune) bool { return r < 0x20 || r == 0x7f }) {
 		return "", fmt.Errorf("%s:%s holds control characters or several lines", r.form, r.name)
 	}
 	return secret, nil

@@ -22,6 +22,8 @@ func fieldsOf(t reflect.Type, path string) []string {
 		return nil
 	case t.Kind() == reflect.Pointer:
 		return fieldsOf(t.Elem(), path)
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
+		return fieldsOf(t.Elem(), path)
 	case t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Struct:
 		name := ".NAME"
 		if strings.HasSuffix(path, "arguments") {

@@ -15,6 +15,8 @@ type fileForm struct {
 	Contracts string                  `yaml:"contracts"`
 	Providers map[string]providerForm `yaml:"providers"`
 	Tools     map[string]toolForm     `yaml:"tools"`
+	Inbox     map[string]sourceForm   `yaml:"inbox"`
+	Outbox    []routeForm             `yaml:"outbox"`
 }
 
 type providerForm struct {

@@ -51,9 +51,15 @@ type entry struct {
 	value        *node
 }
 
-// get returns the value of a name, nil if there is none.
+// get returns the value of a name, or of the index of a list; nil if there is none.
 func (n *node) get(name string) *node {
 	if n == nil {
+		return nil
+	}
+	if n.shape == shapeList {
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(n.items) {
+			return n.items[i]
+		}
 		return nil
 	}
 	return n.index[name]
