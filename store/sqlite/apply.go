@@ -18,26 +18,30 @@ const insertEvent = `INSERT INTO events (operation, seq, at, kind, from_state, t
 // Apply implements [effectonce.Store].
 func (s *Store) Apply(ctx context.Context, t effectonce.Transition) (effectonce.Operation, error) {
 	var op effectonce.Operation
-	err := s.w.write(ctx, func(b *batch) error {
-		now, err := b.clock()
-		if err != nil {
-			return err
-		}
-		id, err := b.fenced(t)
-		if err != nil {
-			return err
-		}
-		stamped := t.Stamp(now)
-		if err := b.update(id, stamped); err != nil {
-			return err
-		}
-		op = stamped.To
-		return nil
+	err := s.w.write(ctx, func(b *batch) (err error) {
+		op, err = b.apply(t)
+		return err
 	})
 	if err != nil {
 		return effectonce.Operation{}, err
 	}
 	return op, nil
+}
+
+func (b *batch) apply(t effectonce.Transition) (effectonce.Operation, error) {
+	now, err := b.clock()
+	if err != nil {
+		return effectonce.Operation{}, err
+	}
+	id, err := b.fenced(t)
+	if err != nil {
+		return effectonce.Operation{}, err
+	}
+	stamped := t.Stamp(now)
+	if err := b.update(id, stamped); err != nil {
+		return effectonce.Operation{}, err
+	}
+	return stamped.To, nil
 }
 
 // fenced returns the row's id if the row is still the one that the transition was computed from.
@@ -73,6 +77,16 @@ func (b *batch) update(id int64, t effectonce.Transition) error {
 	b.dirty = true
 	if err := b.hold(id, &t.From, &t.To); err != nil {
 		return err
+	}
+	if t.Releases() {
+		if err := b.release(id); err != nil {
+			return err
+		}
+	}
+	if t.From.PurgedAt.IsZero() && !t.To.PurgedAt.IsZero() {
+		if err := b.empty(id); err != nil {
+			return err
+		}
 	}
 	return b.event(id, &t.Event)
 }

@@ -175,7 +175,7 @@ func (r *raw) must(b *testing.B, query string, args ...driver.Value) {
 
 func (r *raw) pairs(b *testing.B, n int, seq *atomic.Int64) {
 	first := seq.Add(int64(n)) - int64(n)
-	s := &batch{conn: r.c}
+	s := &batch{querier: r.c}
 	keys := make([]effectonce.Key, n)
 	for i := range keys {
 		keys[i] = benchOperation(first + int64(i)).Key
@@ -184,7 +184,11 @@ func (r *raw) pairs(b *testing.B, n int, seq *atomic.Int64) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	insert = append(insert, identityValues(&r.claimed.To, r.terms)...)
+	identity, err := identityValues(&r.claimed.To, r.terms)
+	if err != nil {
+		b.Fatal(err)
+	}
+	insert = append(insert, identity...)
 	keyAt := len(insert) - identityCount
 	update, err := lifeValues(&r.ended.To)
 	if err != nil {
@@ -193,7 +197,7 @@ func (r *raw) pairs(b *testing.B, n int, seq *atomic.Int64) {
 	update = append(update, nil, int64(1))
 
 	r.must(b, "BEGIN IMMEDIATE")
-	if _, err := r.c.high(); err != nil {
+	if _, err := highMark(r.c); err != nil {
 		b.Fatal(err)
 	}
 	for i := range keys {
@@ -211,7 +215,7 @@ func (r *raw) pairs(b *testing.B, n int, seq *atomic.Int64) {
 	r.must(b, "COMMIT")
 
 	r.must(b, "BEGIN IMMEDIATE")
-	if _, err := r.c.high(); err != nil {
+	if _, err := highMark(r.c); err != nil {
 		b.Fatal(err)
 	}
 	for i := range keys {

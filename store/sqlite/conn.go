@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"io"
 	"net/url"
 	"path/filepath"
@@ -140,14 +139,6 @@ func (c *conn) scan(rows driver.Rows, scan func(row []driver.Value) error) (err 
 	}
 }
 
-// integer returns the first column of the first row of a query, and whether there is a row.
-func (c *conn) integer(query string, args ...driver.Value) (n int64, ok bool, err error) {
-	err = c.query(context.Background(), query, func(row []driver.Value) error {
-		n, ok = row[0].(int64)
-		if !ok {
-			return fmt.Errorf("no integer but %T", row[0])
-		}
-		return nil
-	}, args...)
-	return n, ok, err
+func (c *conn) integer(query string, args ...driver.Value) (int64, bool, error) {
+	return integer(c, query, args...)
 }

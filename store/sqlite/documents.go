@@ -52,7 +52,7 @@ func (s *Store) Document(ctx context.Context, digest canon.Digest) ([]byte, erro
 	return doc, s.mapError(err)
 }
 
-// Secret implements [effectonce.Store].
+// Secret implements [effectonce.Store]. It was read, or made, when the store was opened.
 func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 	if s.w.isClosed() {
 		return nil, s.errClosed()
@@ -60,26 +60,7 @@ func (s *Store) Secret(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, s.mapError(err)
 	}
-	s.secretMu.Lock()
-	defer s.secretMu.Unlock()
-	if s.secret != nil {
-		return slices.Clone(s.secret), nil
-	}
-	var secret []byte
-	err := s.readers.use(ctx, func(c *conn) (err error) {
-		secret, err = c.secret()
-		return err
-	})
-	if err != nil {
-		return nil, s.mapError(err)
-	}
-	if secret == nil {
-		if secret, err = s.makeSecret(ctx); err != nil {
-			return nil, err
-		}
-	}
-	s.secret = secret
-	return slices.Clone(secret), nil
+	return slices.Clone(s.secret), nil
 }
 
 // makeSecret stores a secret, unless another process was faster; then it returns that one.
@@ -95,14 +76,14 @@ func (s *Store) makeSecret(ctx context.Context) ([]byte, error) {
 		}
 		b.dirty = true
 		var err error
-		secret, err = b.secret()
+		secret, err = secretOf(b)
 		return err
 	})
 	return secret, err
 }
 
-func (c *conn) secret() (secret []byte, err error) {
-	err = c.query(context.Background(), "SELECT value FROM secret", func(row []driver.Value) error {
+func secretOf(q querier) (secret []byte, err error) {
+	err = q.query(context.Background(), "SELECT value FROM secret", func(row []driver.Value) error {
 		r := scanner{row: row}
 		secret = r.blob()
 		return r.err

@@ -9,7 +9,7 @@ import (
 func LimitPages(t *testing.T, s *Store, pages int) {
 	t.Helper()
 	err := s.w.write(t.Context(), func(b *batch) error {
-		return b.once(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages))
+		return b.querier.(*conn).once(t.Context(), fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 	})
 	if err != nil {
 		t.Fatal(err)

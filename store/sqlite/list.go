@@ -15,9 +15,9 @@ import (
 // List implements [effectonce.Store]. Pages follow the rowid, which is the order of creation. The errors are also
 // [effectonce.ErrInvalid] for a limit or cursor that is none.
 func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page, error) {
-	limit := cmp.Or(f.Limit, 50)
-	if limit < 1 || limit > effectonce.ListLimitMax {
-		return effectonce.Page{}, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "limit", Detail: fmt.Sprintf("%d is not between 1 and %d", f.Limit, effectonce.ListLimitMax)}
+	limit, err := pageSize(f.Limit)
+	if err != nil {
+		return effectonce.Page{}, err
 	}
 	where, args, err := conditions(f)
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 	}
 	var page effectonce.Page
 	err = s.readers.use(ctx, func(c *conn) error {
-		high, err := c.high()
+		high, err := highMark(c)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func rare(states []effectonce.State) string {
 
 // conditions turns a filter into a WHERE. The rare states come from narrow indexes instead of a walk over everything.
 func conditions(f effectonce.Filter) (string, []driver.Value, error) {
-	var all []string
+	all := []string{"state <> '" + stateAlias + "'"}
 	var args []driver.Value
 	add := func(cond string, values ...driver.Value) {
 		all, args = append(all, cond), append(args, values...)
@@ -103,7 +103,7 @@ func conditions(f effectonce.Filter) (string, []driver.Value, error) {
 	if f.After != "" {
 		n, err := strconv.ParseInt(f.After, 10, 64)
 		if err != nil || n < 1 {
-			return "", nil, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "after", Detail: "is not the end of a page", Remedy: "use the next of the page before"}
+			return "", nil, badCursor()
 		}
 		add("id < ?", n)
 	}
@@ -120,7 +120,7 @@ func conditions(f effectonce.Filter) (string, []driver.Value, error) {
 	if f.Alarmed {
 		add("id IN (SELECT id FROM operations INDEXED BY operations_alarm WHERE alarm IS NOT NULL)")
 	}
-	for _, e := range [][2]string{{"tenant", f.Tenant}, {"tool", f.Tool}, {"intent_id", f.IntentID}, {"run", f.Run}} {
+	for _, e := range [][2]string{{"tenant", f.Tenant}, {"tool", f.Tool}, {"intent_id", f.IntentID}, {"run", f.Run}, {"step", f.Step}} {
 		if e[1] != "" {
 			add(e[0]+" = ?", e[1])
 		}
@@ -134,8 +134,18 @@ func conditions(f effectonce.Filter) (string, []driver.Value, error) {
 		}
 		add("("+strings.Join(any, " OR ")+")", values...)
 	}
-	if len(all) == 0 {
-		return "TRUE", nil, nil
-	}
 	return strings.Join(all, " AND "), args, nil
+}
+
+// pageSize checks the size of a page.
+func pageSize(limit int) (int, error) {
+	n := cmp.Or(limit, 50)
+	if n < 1 || n > effectonce.ListLimitMax {
+		return 0, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "limit", Detail: fmt.Sprintf("%d is not between 1 and %d", limit, effectonce.ListLimitMax)}
+	}
+	return n, nil
+}
+
+func badCursor() error {
+	return &effectonce.Error{Code: effectonce.CodeInvalid, Field: "after", Detail: "is not the end of a page", Remedy: "use the next of the page before"}
 }

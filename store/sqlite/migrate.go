@@ -25,7 +25,7 @@ var migrations embed.FS
 
 const (
 	// schemaVersion is the number of the last migration.
-	schemaVersion = 1
+	schemaVersion = 2
 	// applicationID marks the file as ours: "Eff1".
 	applicationID = 0x45666f31
 )

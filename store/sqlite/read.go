@@ -3,12 +3,18 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"slices"
 	"time"
 
 	"github.com/effectonce/effectonce"
 )
 
-const selectOperation = `SELECT ` + identityColumns + `, ` + lifeColumns + ` FROM operations WHERE key = ?`
+// An alias leads to its operation (S3.12).
+const (
+	selectOperation = `SELECT ` + identityColumns + `, ` + lifeColumns + `, alias_of FROM operations WHERE key = ?`
+	selectByID      = `SELECT ` + identityColumns + `, ` + lifeColumns + `, alias_of FROM operations WHERE id = ?`
+	selectID        = `SELECT ifnull(alias_of, id) FROM operations WHERE key = ?`
+)
 
 const selectDue = `SELECT ` + identityColumns + `, ` + lifeColumns + `
 	FROM operations INDEXED BY operations_due WHERE due_at IS NOT NULL AND due_at <= ? ORDER BY due_at, id LIMIT ?`
@@ -21,7 +27,7 @@ func (s *Store) Load(ctx context.Context, key effectonce.Key) (effectonce.Operat
 	err := s.readers.use(ctx, func(c *conn) error {
 		var found bool
 		var err error
-		op, found, err = s.load(c, key)
+		op, found, err = s.load(c, selectOperation, key[:])
 		if err == nil && !found {
 			err = notFound(key)
 		}
@@ -31,8 +37,8 @@ func (s *Store) Load(ctx context.Context, key effectonce.Key) (effectonce.Operat
 }
 
 // load reads an operation on a reader's connection, as of the store's clock.
-func (s *Store) load(c *conn, key effectonce.Key) (op effectonce.Operation, found bool, err error) {
-	op, found, err = s.operation(c, key)
+func (s *Store) load(c *conn, query string, by driver.Value) (op effectonce.Operation, found bool, err error) {
+	op, found, err = s.operation(c, query, by)
 	if err != nil || !found {
 		return effectonce.Operation{}, false, err
 	}
@@ -44,43 +50,59 @@ func (s *Store) load(c *conn, key effectonce.Key) (op effectonce.Operation, foun
 
 // asOf is the store's clock for a reader. The mark is read after the row, so that it is not earlier than what the row holds.
 func (s *Store) asOf(c *conn) (time.Time, error) {
-	high, err := c.high()
+	high, err := highMark(c)
 	if err != nil {
 		return time.Time{}, err
 	}
 	return effectonce.StoreClock(s.now(), high)
 }
 
-func (c *conn) high() (time.Time, error) {
-	us, _, err := c.integer(selectHigh)
+func highMark(q querier) (time.Time, error) {
+	us, _, err := integer(q, selectHigh)
 	if err != nil || us == 0 {
 		return time.Time{}, err
 	}
 	return time.UnixMicro(us).UTC(), nil
 }
 
-func (s *Store) operation(c *conn, key effectonce.Key) (op effectonce.Operation, found bool, err error) {
+// operation reads one operation by selectOperation or selectByID.
+func (s *Store) operation(q querier, query string, by driver.Value) (op effectonce.Operation, found bool, err error) {
 	var terms int64
-	err = c.query(context.Background(), selectOperation, func(row []driver.Value) (err error) {
+	var aliasOf driver.Value
+	err = q.query(context.Background(), query, func(row []driver.Value) (err error) {
+		if aliasOf = row[len(row)-1]; aliasOf != nil {
+			return nil
+		}
 		found = true
 		op, terms, err = scanOperation(row)
 		return err
-	}, key[:])
+	}, by)
+	if err == nil && aliasOf != nil {
+		op, found, err = s.operation(q, selectByID, aliasOf)
+		// A reader may have been between two transactions, of which one has forgotten the operation and another one uses its id again.
+		key, _ := by.([]byte)
+		return op, found && answersTo(&op, effectonce.Key(key)), err
+	}
 	if err == nil && found {
-		op.Terms, err = s.termsOf(c, terms)
+		op.Terms, err = s.termsOf(q, terms)
 	}
 	return op, found, err
 }
 
+// answersTo reports whether a key is one of the operation's (S3.12).
+func answersTo(op *effectonce.Operation, key effectonce.Key) bool {
+	return op.Key == key || slices.Contains(op.Aliases, key)
+}
+
 // existing reads an operation that exists, inside a write transaction.
-func (b *batch) existing(key effectonce.Key, now time.Time) (effectonce.Operation, error) {
-	op, _, err := b.s.operation(b.conn, key)
+func (b *batch) existing(query string, by driver.Value, now time.Time) (effectonce.Operation, error) {
+	op, _, err := b.s.operation(b, query, by)
 	op.AsOf = now
 	return op, err
 }
 
-func (b *batch) keyOf(id int64) (key effectonce.Key, err error) {
-	err = b.query(context.Background(), "SELECT key FROM operations WHERE id = ?", func(row []driver.Value) error {
+func keyOf(q querier, id int64) (key effectonce.Key, err error) {
+	err = q.query(context.Background(), "SELECT key FROM operations WHERE id = ?", func(row []driver.Value) error {
 		r := scanner{row: row}
 		key = effectonce.Key(r.hash())
 		return r.err
@@ -129,6 +151,9 @@ func (s *Store) Events(ctx context.Context, key effectonce.Key) ([]effectonce.Ev
 	err := s.readers.use(ctx, func(c *conn) error {
 		id, ok, err := c.integer(selectID, key[:])
 		if err != nil || !ok {
+			return err
+		}
+		if key, err = keyOf(c, id); err != nil {
 			return err
 		}
 		return c.query(ctx, `SELECT seq, at, kind, from_state, to_state, token, attempt, epoch, sends, risk, line, actor, verdict, found,

@@ -16,10 +16,12 @@ import (
 // transition.
 const (
 	identityColumns = `key, tenant, tool, scope, run, step, intent_id, revision, supersedes, supersede_reason, actor, fingerprint,
-		request_scope, resource, twin, twin_of, terms, stamp, created_at, same, business, arguments, request`
+		request_scope, resource, twin, twin_of, terms, stamp, created_at, same, business, arguments, request,
+		compensates, aliases, limits, forget_at`
 	lifeColumns = `version, token, state, due_at, hold, reason, owner, downstream_key, epoch, attempt, spent, open, exposed, parked,
 		stored_error, looks, opened_at, started_at, first_sent_at, last_sent_at, taken_at, retry_at, settled_at,
-		last_verdict, proof, reference, alarm, permission, evidence, failure, result_digest, result_omitted, result`
+		last_verdict, proof, reference, alarm, permission, evidence, failure, result_digest, result_omitted, result,
+		purge_at, purged_at`
 )
 
 // How many columns each group has.
@@ -37,7 +39,11 @@ const (
 	sameRequest   = 2
 )
 
-func identityValues(op *effectonce.Operation, terms int64) []driver.Value {
+func identityValues(op *effectonce.Operation, terms int64) ([]driver.Value, error) {
+	limits, err := list(op.Limits)
+	if err != nil {
+		return nil, err
+	}
 	var same int64
 	arguments, request := op.Arguments, op.Request
 	if len(arguments) > 0 && bytes.Equal(arguments, op.Business) {
@@ -51,7 +57,8 @@ func identityValues(op *effectonce.Operation, terms int64) []driver.Value {
 		hash(op.Supersedes), text(op.SupersedeReason), text(op.Actor), hash(op.Fingerprint),
 		text(op.RequestScope), text(op.Resource), hash(op.Twin), hash(op.TwinOf), terms, text(op.Stamp), at(op.CreatedAt),
 		same, blob(op.Business), blob(arguments), blob(request),
-	}
+		hash(op.Compensates), keys(op.Aliases), limits, at(op.ForgetAt),
+	}, nil
 }
 
 func lifeValues(op *effectonce.Operation) ([]driver.Value, error) {
@@ -75,6 +82,7 @@ func lifeValues(op *effectonce.Operation) ([]driver.Value, error) {
 		at(op.TakenAt), at(op.RetryAt), at(op.SettledAt),
 		text(string(op.LastVerdict)), text(string(op.Proof)), text(op.Reference), text(op.Alarm), permission, evidence, failure,
 		hash(op.ResultDigest), text(op.ResultOmitted), blob(op.Result),
+		at(op.PurgeAt), at(op.PurgedAt),
 	), nil
 }
 
@@ -97,6 +105,7 @@ func scanOperation(row []driver.Value) (op effectonce.Operation, terms int64, er
 	if same&sameRequest != 0 {
 		op.Request = op.Business
 	}
+	op.Compensates, op.Aliases, op.Limits, op.ForgetAt = effectonce.Key(r.hash()), r.keys(), scanList[effectonce.Limit](&r), r.at()
 
 	op.Version, op.Token, op.State, op.DueAt = r.integer(), r.integer(), effectonce.State(r.text()), r.at()
 	op.Hold, op.Reason, op.Owner, op.DownstreamKey = effectonce.Hold(r.text()), r.text(), r.text(), r.text()
@@ -110,6 +119,7 @@ func scanOperation(row []driver.Value) (op effectonce.Operation, terms int64, er
 	op.Evidence = scanDocument[effectonce.Evidence](&r)
 	op.Failure = scanDocument[effectonce.Failure](&r)
 	op.ResultDigest, op.ResultOmitted, op.Result = r.hash(), r.text(), r.blob()
+	op.PurgeAt, op.PurgedAt = r.at(), r.at()
 	return op, terms, r.err
 }
 
@@ -163,6 +173,25 @@ func document[T any](v *T) (driver.Value, error) {
 	return string(b), nil
 }
 
+// list is JSON for a list that is mostly empty.
+func list[T any](all []T) (driver.Value, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return document(&all)
+}
+
+func keys(all []effectonce.Key) driver.Value {
+	if len(all) == 0 {
+		return nil
+	}
+	b := make([]byte, 0, len(all)*len(effectonce.Key{}))
+	for _, k := range all {
+		b = append(b, k[:]...)
+	}
+	return b
+}
+
 // scanner reads a row's columns one after the other; after an error it reads zero values.
 type scanner struct {
 	row []driver.Value
@@ -187,12 +216,32 @@ func next[T any](r *scanner) (v T) {
 }
 
 func (r *scanner) integer() int64 { return next[int64](r) }
-func (r *scanner) text() string   { return next[string](r) }
-func (r *scanner) blob() []byte   { return next[[]byte](r) }
 func (r *scanner) flag() bool     { return next[int64](r) != 0 }
 
+// text and blob take either, since the caller's driver may not tell them apart.
+
+func (r *scanner) text() string {
+	if r.err == nil {
+		if b, ok := r.row[r.i].([]byte); ok {
+			r.i++
+			return string(b)
+		}
+	}
+	return next[string](r)
+}
+
+func (r *scanner) blob() []byte {
+	if r.err == nil {
+		if s, ok := r.row[r.i].(string); ok {
+			r.i++
+			return []byte(s)
+		}
+	}
+	return next[[]byte](r)
+}
+
 func (r *scanner) hash() (h canon.Digest) {
-	b := next[[]byte](r)
+	b := r.blob()
 	if len(b) != 0 && len(b) != len(h) && r.err == nil {
 		r.err = fmt.Errorf("column %d holds %d bytes", r.i, len(b))
 	}
@@ -212,8 +261,27 @@ func (r *scanner) at() time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
+func (r *scanner) keys() (all []effectonce.Key) {
+	b := r.blob()
+	if r.err == nil && len(b)%len(effectonce.Key{}) != 0 {
+		r.err = fmt.Errorf("column %d holds %d bytes", r.i, len(b))
+	}
+	for ; r.err == nil && len(b) > 0; b = b[len(effectonce.Key{}):] {
+		all = append(all, effectonce.Key(b[:len(effectonce.Key{})]))
+	}
+	return all
+}
+
+func scanList[T any](r *scanner) []T {
+	all := scanDocument[[]T](r)
+	if all == nil {
+		return nil
+	}
+	return *all
+}
+
 func scanDocument[T any](r *scanner) *T {
-	s := next[string](r)
+	s := r.text()
 	if s == "" {
 		return nil
 	}

@@ -46,14 +46,20 @@ type Store struct {
 	readers readers
 	terms   termsCache
 
-	secretMu sync.Mutex
-	secret   []byte
+	// secret is set by Open.
+	secret []byte
 
 	closing  sync.Once
 	closeErr error
 }
 
-var _ effectonce.Store = (*Store)(nil)
+var (
+	_ effectonce.Store     = (*Store)(nil)
+	_ effectonce.Limits    = (*Store)(nil)
+	_ effectonce.Journal   = (*Store)(nil)
+	_ effectonce.Outbox    = (*Store)(nil)
+	_ effectonce.Retention = (*Store)(nil)
+)
 
 // Page caches, in KiB: they are filled by use. The writer's is large because a random key touches any page of its index.
 const (
@@ -98,7 +104,16 @@ func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	}
 	s.terms.init()
 	s.readers.init(s, o.Readers)
+	if s.secret, err = secretOf(c); err != nil {
+		return nil, errors.Join(s.mapOpenError(err), c.close())
+	}
 	s.w = newWriter(s, c)
+	if s.secret == nil {
+		// Made here, so that nobody has to write it who is inside a transaction of the caller's (S8.1).
+		if s.secret, err = s.makeSecret(ctx); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return s, nil
 }
 

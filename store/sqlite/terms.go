@@ -87,7 +87,7 @@ func (b *batch) intern(t effectonce.Terms) (int64, error) {
 }
 
 // termsOf returns the terms with the id, by a connection that sees the row that refers to them.
-func (s *Store) termsOf(c *conn, id int64) (effectonce.Terms, error) {
+func (s *Store) termsOf(c querier, id int64) (effectonce.Terms, error) {
 	if t, ok := s.terms.terms(id); ok {
 		return t, nil
 	}

@@ -87,7 +87,7 @@ func TestOpenRefusesWhatItCannotUse(t *testing.T) {
 			}
 			execute(t, plain(t, path), "PRAGMA user_version = 41")
 			return path
-		}, []string{"version 41", "up to 1"}},
+		}, []string{"version 41", "up to 2"}},
 		{"a corrupt file", func(t *testing.T, path string) string {
 			if err := open(t, path).Close(); err != nil {
 				t.Fatal(err)

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"math/rand/v2"
 	"runtime"
@@ -44,9 +45,9 @@ type request struct {
 	answer chan struct{}
 }
 
-// batch is one transaction.
+// batch is one transaction: of the writer, for many callers, or one call within a transaction of the caller's.
 type batch struct {
-	*conn
+	querier
 	s *Store
 	// high is the file's high-water mark when the transaction began; now is set once the clock was asked for.
 	high  time.Time
@@ -204,11 +205,9 @@ func (w *writer) attempt(b *batch, taken []*request) error {
 		w.rollback()
 		return nil
 	}
-	if b.now.After(b.high) {
-		if _, err := b.exec("UPDATE clock SET high = ?", b.now.UnixMicro()); err != nil {
-			w.rollback()
-			return err
-		}
+	if err := b.raiseMark(); err != nil {
+		w.rollback()
+		return err
 	}
 	if _, err := b.exec("COMMIT"); err != nil {
 		w.rollback()
@@ -262,7 +261,7 @@ func (w *writer) begin(waiting func() bool) (*batch, error) {
 		}
 		time.Sleep(pause)
 	}
-	high, _, err := w.c.integer("SELECT high FROM clock")
+	high, err := highMark(w.c)
 	if err == nil {
 		err = w.s.inPlace()
 	}
@@ -270,10 +269,7 @@ func (w *writer) begin(waiting func() bool) (*batch, error) {
 		w.rollback()
 		return nil, err
 	}
-	b := &batch{conn: w.c, s: w.s}
-	if high > 0 {
-		b.high = time.UnixMicro(high).UTC()
-	}
+	b := &batch{querier: w.c, s: w.s, high: high}
 	if b.high.After(w.mark) {
 		if !w.mark.IsZero() {
 			w.shared = time.Now()
@@ -306,4 +302,17 @@ func (b *batch) clock() (time.Time, error) {
 	}
 	b.now = now
 	return now, nil
+}
+
+// raiseMark records that something was decided by the clock.
+func (b *batch) raiseMark() error {
+	if !b.dirty || !b.now.After(b.high) {
+		return nil
+	}
+	_, err := b.exec("UPDATE clock SET high = ?", b.now.UnixMicro())
+	return err
+}
+
+func (b *batch) integer(query string, args ...driver.Value) (int64, bool, error) {
+	return integer(b, query, args...)
 }
