@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/journal"
 )
 
 // Tools finds what the configuration says about a tool.
@@ -44,6 +45,10 @@ type Options struct {
 	Guard *effectonce.Guard
 	// Store is the guard's store, for lists and audit events.
 	Store effectonce.Store
+	// Journal and Limits are the store's; nil means that Store is asked whether it has them, and without them runs are not recorded
+	// and limits not shown.
+	Journal effectonce.Journal
+	Limits  effectonce.Limits
 	// Tools is the configuration; nil means that there is none, and that only claims are possible.
 	Tools Tools
 	// Logger gets defects and broken stores; nil means slog.Default. It is never given bodies.
@@ -57,6 +62,8 @@ type Options struct {
 type server struct {
 	guard    *effectonce.Guard
 	store    effectonce.Store
+	journal  *journal.Journal
+	limits   effectonce.Limits
 	tools    Tools
 	log      *slog.Logger
 	metrics  *Metrics
@@ -80,11 +87,15 @@ func build(o Options) *server {
 	if s.version == "" {
 		s.version = "unknown"
 	}
+	s.keeps(o)
 	s.spec = newSpec(s.version)
 	s.registry = s.spec.Components.Schemas
 	s.routeOperations()
 	s.routeClaims()
 	s.routeReads()
+	s.routeRuns()
+	s.routeCompensations()
+	s.routeLimits()
 	s.routeExplain()
 	s.routeHealth()
 	s.mux.HandleFunc("/", s.nowhere)
@@ -112,7 +123,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	// The mux would redirect a path that is not clean; a client that follows may lose its body.
-	if p := r.URL.Path; p != path.Clean(p) || !strings.HasPrefix(p, "/") {
+	if p := r.URL.EscapedPath(); p != path.Clean(p) || !strings.HasPrefix(p, "/") {
 		s.refuse(w, r, noPath)
 		return
 	}

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"reflect"
 	"time"
@@ -90,6 +92,7 @@ func (s *server) routeClaims() {
 		problems: []effectonce.Code{
 			effectonce.CodeNotCanonical, effectonce.CodeIntentIncomplete, effectonce.CodePayloadMismatch, effectonce.CodePolicyGone, effectonce.CodeConflict,
 			effectonce.CodeTwinRejected, effectonce.CodeSupersede, effectonce.CodeNotFound, effectonce.CodeExpired,
+			effectonce.CodeLimitExceeded, effectonce.CodeRunFinished,
 		},
 	}, s.claim)
 
@@ -139,7 +142,8 @@ func (s *server) routeClaims() {
 func (s *server) claim(c call[ClaimBody]) (reply, error) {
 	b := c.body
 	tool, configured := s.tool(b.Tool)
-	in, err := s.intent(tool, Submission{Tool: b.Tool, Run: b.Run, Step: b.Step, IntentID: b.IntentID, Arguments: b.Arguments, Context: b.Context, Supersedes: b.Supersedes})
+	sub := Submission{Tool: b.Tool, Run: b.Run, Step: b.Step, IntentID: b.IntentID, Arguments: b.Arguments, Context: b.Context, Supersedes: b.Supersedes}
+	in, err := s.intent(tool, sub)
 	if err != nil {
 		return reply{}, err
 	}
@@ -148,6 +152,9 @@ func (s *server) claim(c call[ClaimBody]) (reply, error) {
 	} else {
 		err = b.terms(&in)
 	}
+	if err == nil {
+		err = s.asDecided(c.ctx, tool, in, sub)
+	}
 	if err != nil {
 		return reply{}, err
 	}
@@ -155,21 +162,33 @@ func (s *server) claim(c call[ClaimBody]) (reply, error) {
 		return reply{}, invalid("tool", "the tool is read-only: nothing is claimed for it", "call it without a claim")
 	}
 	in.Actor = b.Owner
-	claim, err := s.guard.Claim(c.ctx, in, effectonce.WaitFor(c.wait))
+	claim, code, err := s.claimed(c.ctx, in, c.wait)
+	if err != nil {
+		return reply{}, err
+	}
+	return s.answer(code, claim.Outcome, claimView(claim)), nil
+}
+
+// claimed claims an intent, and says with which status that is answered.
+func (s *server) claimed(ctx context.Context, in effectonce.Intent, wait time.Duration) (effectonce.Claim, int, error) {
+	claim, err := s.guard.Claim(ctx, in, effectonce.WaitFor(wait))
 	if claim.Outcome.Outcome == "" || err != nil {
-		if claim.Outcome, err = s.stands(c.ctx, claim.Outcome, err); err != nil {
-			return reply{}, err
+		if claim.Outcome, err = s.stands(ctx, claim.Outcome, err); err != nil {
+			return claim, 0, err
 		}
 		claim = standing(claim.Outcome)
 	}
-	code := http.StatusAccepted
 	switch {
 	case claim.Token != 0:
-		code = http.StatusCreated
-	case claim.Do == effectonce.TaskDone:
-		code = http.StatusOK
+		return claim, http.StatusCreated, nil
+	case claim.Do != effectonce.TaskDone:
+		return claim, http.StatusAccepted, nil
 	}
-	return s.answer(code, claim.Outcome, claimView(claim)), nil
+	if err := claim.Err(); errors.Is(err, effectonce.ErrExpired) {
+		// A tombstone without a reference: nothing is left to use (S13.1).
+		return claim, 0, &refused{err: err, outcome: claim.Outcome}
+	}
+	return claim, http.StatusOK, nil
 }
 
 // standing is the claim of a caller who owns nothing.

@@ -49,7 +49,7 @@ func newFixture(t testing.TB, wrap func(effectonce.Store) effectonce.Store) *fix
 	store = metrics.Store(store)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	f.guard = effectonce.New(store, effectonce.Options{Logger: log, Owner: "test"})
-	f.server = build(Options{Guard: f.guard, Store: store, Tools: f, Logger: log, Metrics: metrics, Version: "1.2.3"})
+	f.server = build(Options{Guard: f.guard, Store: store, Journal: f.store, Limits: f.store, Tools: f, Logger: log, Metrics: metrics, Version: "1.2.3"})
 	return f
 }
 
@@ -96,10 +96,29 @@ func (f *fixture) Tool(name string) (Tool, bool) {
 		t.keyed = true
 	case "shop.panic":
 		t.panics = true
+	case "shop.order", "hotel.book": // compensated by the next two
+		t.template, t.managed = true, true
+		return undoable{t, map[string]string{"shop.order": "shop.cancel", "hotel.book": "hotel.cancel"}[name]}, true
+	case "shop.cancel":
+		t.managed = true
+	case "hotel.cancel": // external
+	case "shop.limited":
+		t.template, t.managed, t.max = true, true, 500
 	default:
 		return nil, false
 	}
 	return t, true
+}
+
+// undoable is a tool whose configuration says how it is undone.
+type undoable struct {
+	testTool
+	by string
+}
+
+func (u undoable) Compensation(op effectonce.Operation, _ map[string]string) (string, effectonce.Intent, bool, error) {
+	terms := effectonce.DefaultTerms()
+	return u.by, effectonce.Intent{Arguments: effectonce.Arguments(map[string]any{"undo": op.IntentID}), Terms: terms}, true, nil
 }
 
 type testTool struct {
@@ -108,6 +127,7 @@ type testTool struct {
 	class                                      effectonce.Class
 	twins                                      effectonce.TwinPolicy
 	template, managed, keyed, approval, panics bool
+	max                                        int64
 }
 
 func (t testTool) Intent(args json.RawMessage, meta map[string]string) (effectonce.Intent, error) {
@@ -135,6 +155,9 @@ func (t testTool) Intent(args json.RawMessage, meta map[string]string) (effecton
 	}
 	in.ID = "refund:" + a.OrderID
 	in.Business = effectonce.Arguments(map[string]any{"amount": a.Amount})
+	if t.max > 0 {
+		in.Limits = []effectonce.Limit{{Name: "refunds", Amount: 300, Max: t.max}}
+	}
 	if meta["period"] != "" {
 		in.ID += ":" + meta["period"]
 	}

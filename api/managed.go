@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/effectonce/effectonce"
@@ -47,6 +48,7 @@ func (s *server) routeOperations() {
 		problems: []effectonce.Code{
 			effectonce.CodeNotCanonical, effectonce.CodeIntentIncomplete, effectonce.CodeUnknownTool, effectonce.CodePayloadMismatch, effectonce.CodePolicyGone,
 			effectonce.CodeConflict, effectonce.CodeTwinRejected, effectonce.CodeSupersede, effectonce.CodeNotFound, effectonce.CodeExpired,
+			effectonce.CodeLimitExceeded, effectonce.CodeRunFinished,
 		},
 	}, s.submit)
 }
@@ -75,6 +77,9 @@ func (s *server) submit(c call[Submission]) (reply, error) {
 	}
 	in, err := s.intent(tool, c.body)
 	if err != nil {
+		return reply{}, err
+	}
+	if err := s.asDecided(c.ctx, tool, in, c.body); err != nil {
 		return reply{}, err
 	}
 	in.Actor = c.body.Actor
@@ -120,6 +125,8 @@ func (s *server) intent(tool Tool, b Submission) (effectonce.Intent, error) {
 	case b.IntentID == "":
 	case in.ID != "":
 		return in, invalid("intent_id", "the tool's policy builds it from the arguments", "leave it out")
+	case strings.HasPrefix(b.IntentID, compensationPrefix):
+		return in, invalid("intent_id", "begins like that of a compensation", "undo an operation with POST /v1/operations/{key}/compensate")
 	default:
 		in.ID = b.IntentID
 	}

@@ -23,12 +23,14 @@ type Problem struct {
 	Detail     string     `json:"detail" doc:"What happened, for people."`
 	Field      string     `json:"field,omitempty" doc:"The input at fault, as a path: arguments.amount."`
 	Fields     []string   `json:"fields,omitempty" doc:"For payload_mismatch: the business arguments that differ."`
+	Limit      string     `json:"limit,omitempty" doc:"For limit_exceeded: the limit that would be exceeded."`
+	HeldBy     []string   `json:"held_by,omitempty" doc:"For limit_exceeded: keys of operations that hold it, at most ten; those that are not settled may give it back."`
 	Remedy     string     `json:"remedy" doc:"What to do about it, for people."`
 	Next       string     `json:"next" enum:"use_result,wait,retry_after,stop_and_report,new_intent" doc:"What an agent should do now."`
 	RetryAfter string     `json:"retry_after,omitempty" doc:"How long to wait before asking again, like 2s."`
 	Sent       string     `json:"sent,omitempty" enum:"no,unknown" doc:"For store_unavailable: whether a request can have reached the provider."`
 	Key        string     `json:"key,omitempty" doc:"The operation concerned."`
-	Operation  *Operation `json:"operation,omitempty" doc:"The operation as it stands, for conflict, stale_token, stale_version and not_allowed where it is known."`
+	Operation  *Operation `json:"operation,omitempty" doc:"The operation as it stands, for conflict, stale_token, stale_version, not_allowed and expired where it is known."`
 }
 
 // refused is an error together with the operation that it is about.
@@ -57,6 +59,7 @@ func invalid(field, detail, remedy string) *effectonce.Error {
 // shows lists the codes whose problem shows the operation as it stands.
 var shows = map[effectonce.Code]bool{
 	effectonce.CodeConflict: true, effectonce.CodeStaleToken: true, effectonce.CodeStaleVersion: true, effectonce.CodeNotAllowed: true,
+	effectonce.CodeExpired: true,
 }
 
 // problemOf describes an error. ok is false for an error that is a defect and needs a line in the log.
@@ -69,7 +72,10 @@ func problemOf(err error) (p Problem, ok bool) {
 	p = Problem{
 		Type: "/errors/" + string(kind.Code), Title: kind.Title, Status: kind.Status, Code: string(kind.Code), Detail: e.Detail,
 		Field: e.Field, Fields: e.Fields, Remedy: e.Remedy, Next: string(kind.Next), RetryAfter: pause(e.RetryAfter),
-		Sent: string(e.Sent), Key: text(e.Key),
+		Sent: string(e.Sent), Key: text(e.Key), Limit: e.Limit,
+	}
+	for _, k := range e.HeldBy {
+		p.HeldBy = append(p.HeldBy, text(k))
 	}
 	var c *canon.Error
 	if errors.As(e.Cause, &c) {
@@ -129,6 +135,8 @@ var remedies = map[effectonce.Code]string{
 	effectonce.CodeTwinRejected:     "look at the operation named by key; if both are wanted, a person changes the policy's twins",
 	effectonce.CodeSupersede:        "wait until the predecessor is final, or supersede it with force and a reason; a person then approves",
 	effectonce.CodeExpired:          "use the reference; the effect is at the provider, and nothing executes again",
+	effectonce.CodeLimitExceeded:    "GET /v1/limits?name=… shows what holds the limit; a person resolves what is not settled, or raises the limit",
+	effectonce.CodeRunFinished:      "begin another run",
 	effectonce.CodeShuttingDown:     "ask again with the same intent in a moment; nothing was sent",
 	effectonce.CodeStoreUnavailable: "ask again with the same intent; what can have been sent is reconciled first",
 	effectonce.CodeStoreBroken:      "the daemon's log has the cause; free the disk, correct the permissions, or restore the store",

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -43,6 +42,7 @@ func (s *server) routeReads() {
 			{Name: "tool", In: "query", Description: "Only this tool.", Schema: str},
 			{Name: "intent_id", In: "query", Description: "Only this intent id.", Schema: str},
 			{Name: "run", In: "query", Description: "Only this run.", Schema: str},
+			{Name: "step", In: "query", Description: "Only this step; with run.", Schema: str},
 			{Name: "q", In: "query", Description: "Only operations with this text in key, intent id, run, step, reference or resource.", Schema: str},
 			{Name: "alarmed", In: "query", Description: "true: only operations with an alarm.", Schema: &huma.Schema{Type: huma.TypeBoolean}},
 			{Name: "after", In: "query", Description: "The next of the page before.", Schema: str},
@@ -84,7 +84,7 @@ func (s *server) routeReads() {
 
 func (s *server) list(c call[none]) (reply, error) {
 	q := c.query
-	f := effectonce.Filter{Tool: q.Get("tool"), IntentID: q.Get("intent_id"), Run: q.Get("run"), Text: q.Get("q"), After: q.Get("after")}
+	f := effectonce.Filter{Tool: q.Get("tool"), IntentID: q.Get("intent_id"), Run: q.Get("run"), Step: q.Get("step"), Text: q.Get("q"), After: q.Get("after")}
 	for _, v := range q[repeats] {
 		for _, name := range strings.Split(v, ",") {
 			st := effectonce.State(name)
@@ -101,13 +101,11 @@ func (s *server) list(c call[none]) (reply, error) {
 	default:
 		return reply{}, invalid("query.alarmed", "is neither true nor false", "use true, or leave it out")
 	}
-	if v := q.Get("limit"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > effectonce.ListLimitMax {
-			return reply{}, invalid("query.limit", fmt.Sprintf("must be a number from 1 to %d", effectonce.ListLimitMax), "leave it out for 50")
-		}
-		f.Limit = n
+	n, err := pageSize(q.Get("limit"))
+	if err != nil {
+		return reply{}, err
 	}
+	f.Limit = n
 	page, err := s.store.List(c.ctx, f)
 	if err != nil {
 		return reply{}, err

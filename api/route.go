@@ -53,6 +53,8 @@ type none struct{}
 type call[B any] struct {
 	ctx   context.Context
 	key   effectonce.Key
+	run   string
+	step  string
 	query url.Values
 	wait  time.Duration
 	body  B
@@ -74,7 +76,7 @@ func register[B any](s *server, e endpoint, serve func(call[B]) (reply, error)) 
 }
 
 func handle[B any](s *server, e endpoint, schema *huma.Schema, w http.ResponseWriter, r *http.Request, serve func(call[B]) (reply, error)) (reply, error) {
-	c := call[B]{ctx: r.Context()}
+	c := call[B]{ctx: r.Context(), run: r.PathValue("run"), step: r.PathValue("step")}
 	var err error
 	if c.query, err = parseQuery(r, e.query); err != nil {
 		return reply{}, err

@@ -60,6 +60,7 @@ func newSpec(version string) *huma.OpenAPI {
 		Tags: []*huma.Tag{
 			{Name: "managed execution", Description: "Effectonce calls the provider."},
 			{Name: "external execution", Description: "The caller has the effect itself, under a claim."},
+			{Name: "runs", Description: "What models decided, step by step, and what became of it."},
 			{Name: "operations", Description: "What became of intents, and people's decisions about them."},
 			{Name: "daemon", Description: "The process itself."},
 		},
@@ -125,6 +126,12 @@ func pathParams(path string) []*huma.Param {
 	if strings.Contains(path, "{key}") {
 		params = append(params, &huma.Param{Name: "key", In: "path", Required: true, Description: "The operation's key: 64 hex digits.", Schema: str, Example: exampleKey})
 	}
+	if strings.Contains(path, "{run}") {
+		params = append(params, &huma.Param{Name: "run", In: "path", Required: true, Description: "The run, percent-encoded.", Schema: str, Example: "run-71"})
+	}
+	if strings.Contains(path, "{step}") {
+		params = append(params, &huma.Param{Name: "step", In: "path", Required: true, Description: "The step, percent-encoded.", Schema: str, Example: "refund"})
+	}
 	if strings.Contains(path, "{code}") {
 		params = append(params, &huma.Param{Name: "code", In: "path", Required: true, Description: "The error code.", Schema: str, Example: "payload_mismatch"})
 	}
@@ -134,7 +141,7 @@ func pathParams(path string) []*huma.Param {
 func answerHeaders(code int, body reflect.Type) map[string]*huma.Param {
 	str := &huma.Schema{Type: huma.TypeString}
 	switch body {
-	case reflect.TypeFor[Operation](), reflect.TypeFor[Claim](), reflect.TypeFor[Detail]():
+	case reflect.TypeFor[Operation](), reflect.TypeFor[Claim](), reflect.TypeFor[Detail](), reflect.TypeFor[Compensation]():
 	default:
 		return nil
 	}

@@ -23,6 +23,8 @@ func TestOpenAPIDocument(t *testing.T) {
 		"/v1/operations": {"get", "post"}, "/v1/operations/{key}": {"get"}, "/v1/operations/{key}/events": {"get"}, "/v1/operations/{key}/resolve": {"post"},
 		"/v1/claims": {"post"}, "/v1/claims/{key}/heartbeat": {"post"}, "/v1/claims/{key}/looked_up": {"post"}, "/v1/claims/{key}/complete": {"post"},
 		"/v1/claims/{key}/reject": {"post"}, "/v1/claims/{key}/unknown": {"post"}, "/v1/claims/{key}/not_sent": {"post"}, "/v1/explain": {"post"},
+		"/v1/runs": {"get"}, "/v1/runs/{run}": {"get"}, "/v1/runs/{run}/undo": {"post"}, "/v1/runs/{run}/steps/{step}": {"get"},
+		"/v1/runs/{run}/steps/{step}/decision": {"post"}, "/v1/operations/{key}/compensate": {"post"}, "/v1/limits": {"get"},
 		"/openapi.json": {"get"}, "/healthz": {"get"}, "/readyz": {"get"}, "/metrics": {"get"}, "/errors/{code}": {"get"},
 	}
 	if len(paths) != len(want) {

@@ -21,12 +21,13 @@ type Operation struct {
 	Replayed      bool            `json:"replayed" doc:"The answer was recorded before this request: nothing was executed for it."`
 	Version       int64           `json:"version" doc:"Grows by one with each transition; a resolution carries the one that the person saw."`
 	Result        json.RawMessage `json:"result,omitempty" doc:"The provider's answer, as JSON."`
-	ResultOmitted string          `json:"result_omitted,omitempty" doc:"Why there is no result although there was one: too_large, not_encodable."`
+	ResultOmitted string          `json:"result_omitted,omitempty" doc:"Why there is no result although there was one: too_large, not_encodable, or purged after its retention."`
 	Reference     string          `json:"reference,omitempty" doc:"The provider's id of what was created."`
 	Error         *Failure        `json:"error,omitempty" doc:"The provider's refusal, for failed."`
 	Attempts      int             `json:"attempts" minimum:"0" doc:"How many attempts were started."`
 	TwinOf        string          `json:"twin_of,omitempty" doc:"Key of a recent operation with the same content under another intent: a possible repeat."`
 	Supersedes    string          `json:"supersedes,omitempty" doc:"Key of the predecessor that this operation replaces."`
+	Compensates   string          `json:"compensates,omitempty" doc:"Key of the operation that this one undoes."`
 	Hold          string          `json:"hold,omitempty" enum:"approval,twin,duplicate" doc:"Why it waits for a person before it runs."`
 	Reason        string          `json:"reason,omitempty" doc:"Why it is where it is, for people."`
 	Alarm         string          `json:"alarm,omitempty" doc:"What people must look at even though the state is final."`
@@ -64,6 +65,9 @@ type Detail struct {
 	FirstSentAt   *time.Time      `json:"first_sent_at,omitempty" doc:"Start of the first attempt that may have reached the provider; the window counts from it."`
 	LastSentAt    *time.Time      `json:"last_sent_at,omitempty" doc:"Start of the last attempt that may have reached the provider."`
 	SettledBy     *time.Time      `json:"settled_by,omitempty" doc:"After this moment nothing sent so far can still take effect."`
+	Limits        []LimitPart     `json:"limits,omitempty" doc:"The totals that it counts against."`
+	PurgedAt      *time.Time      `json:"purged_at,omitempty" doc:"When everything but its identity and reference was purged."`
+	ForgetAt      *time.Time      `json:"forget_at,omitempty" doc:"When its identity ends, because its business period is over."`
 	WindowEnds    *time.Time      `json:"window_ends,omitempty" doc:"Until this moment a resend with the same downstream key is certainly recognised by the provider."`
 }
 
@@ -71,7 +75,7 @@ type Detail struct {
 type Event struct {
 	Seq        int64     `json:"seq" doc:"The version that the transition made."`
 	At         time.Time `json:"at" doc:"When, by the store's clock."`
-	Kind       string    `json:"kind" enum:"recorded,claimed,taken_over,attempt_started,attempt_ended,ruled,parked,evidence,resolved,cancelled,expired" doc:"What happened."`
+	Kind       string    `json:"kind" enum:"recorded,claimed,taken_over,attempt_started,attempt_ended,ruled,parked,evidence,resolved,cancelled,expired,purged" doc:"What happened."`
 	From       string    `json:"from,omitempty" doc:"The state before."`
 	To         string    `json:"to" doc:"The state after."`
 	Token      int64     `json:"token,omitempty" doc:"The fencing token."`
@@ -125,7 +129,7 @@ func view(o effectonce.Outcome) Operation {
 		Key: text(op.Key), Tenant: op.Tenant, Tool: op.Tool, Run: op.Run, Step: op.Step, IntentID: op.IntentID,
 		State: string(op.State), Outcome: string(o.Outcome), Next: string(o.Next), Replayed: o.Replayed, Version: op.Version,
 		ResultOmitted: op.ResultOmitted, Reference: op.Reference, Attempts: op.Attempt,
-		TwinOf: text(op.TwinOf), Supersedes: text(op.Supersedes), Hold: string(op.Hold), Reason: op.Reason, Alarm: op.Alarm,
+		TwinOf: text(op.TwinOf), Supersedes: text(op.Supersedes), Compensates: text(op.Compensates), Hold: string(op.Hold), Reason: op.Reason, Alarm: op.Alarm,
 		RetryAfter: pause(o.RetryAfter), CreatedAt: moment(op.CreatedAt), SettledAt: moment(op.SettledAt),
 	}
 	switch {
@@ -150,6 +154,10 @@ func detail(o effectonce.Outcome) Detail {
 		Managed: op.Terms.Managed, Policy: op.Terms.Policy, Stamp: op.Stamp, DownstreamKey: op.DownstreamKey, Epoch: op.Epoch,
 		Proof: string(op.Proof), DueAt: moment(op.DueAt),
 		FirstSentAt: moment(op.FirstSent()), LastSentAt: moment(op.LastSent()), SettledBy: moment(op.SettledBy()),
+	}
+	d.PurgedAt, d.ForgetAt = moment(op.PurgedAt), moment(op.ForgetAt)
+	for _, l := range op.Limits {
+		d.Limits = append(d.Limits, LimitPart{Name: l.Name, Amount: l.Amount, Max: l.Max, Per: duration(l.Per)})
 	}
 	if op.Evidence != nil {
 		d.Evidence = op.Evidence.Reference

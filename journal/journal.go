@@ -42,6 +42,10 @@ func (j *Journal) Runs(ctx context.Context, f effectonce.RunFilter) (effectonce.
 	return j.store.Runs(ctx, f)
 }
 
+// StepUndone is the step that ends a run because it is undone (S11.3): what was decided before it and has not started is not started
+// any more.
+const StepUndone = "effectonce.undone"
+
 // Decide returns the step's decision, and what to do now. Only where none is recorded, and no operation of the step has started, is
 // ask called; what it returns is stored before Decide returns, unless somebody else was faster: then everybody gets theirs (S10.1,
 // S10.2). Tenant, run and step of the decision are filled in. Its Operation is the key of the call where the caller knows it
@@ -122,7 +126,26 @@ func (r *Run) entry(ctx context.Context, d effectonce.Decision, first bool) (Ent
 	} else {
 		e.Operation, err = r.operation(ctx, d.Operation)
 	}
-	return e.judge(false), err
+	if err != nil || e.Started() {
+		return e.judge(false), err
+	}
+	last, err := r.finishing(ctx)
+	if e = e.judge(false); last == StepUndone {
+		e.Do = DoFinished
+	}
+	return e, err
+}
+
+// Decided returns the decision of a step, if one is recorded, and whether the run has been undone since.
+func (r *Run) Decided(ctx context.Context, step string) (d effectonce.Decision, ok, undone bool, err error) {
+	all, err := r.journal.store.Decisions(ctx, r.tenant, r.name)
+	for _, one := range all {
+		if one.Step == step {
+			d, ok = one, true
+		}
+		undone = undone || one.Step == StepUndone
+	}
+	return d, ok, undone, err
 }
 
 // operation is how an operation stands; its state is empty where there is none.
