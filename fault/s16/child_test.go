@@ -5,6 +5,7 @@ package s16_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -25,7 +26,7 @@ import (
 	"github.com/effectonce/effectonce/fault"
 	"github.com/effectonce/effectonce/fault/twin"
 	"github.com/effectonce/effectonce/provider"
-	"github.com/effectonce/effectonce/store/sqlite"
+	"github.com/effectonce/effectonce/store/postgres/pgtest"
 	"github.com/effectonce/effectonce/worker"
 )
 
@@ -41,7 +42,7 @@ type spec struct {
 	Ledger string     `json:"ledger,omitempty"`
 	// The rest is an agent's or a worker's.
 	Owner string `json:"owner,omitempty"`
-	DB    string `json:"db,omitempty"`
+	Store string `json:"store,omitempty"`
 	Clock string `json:"clock,omitempty"`
 	Twin  string `json:"twin,omitempty"`
 	Kind  kind   `json:"kind,omitempty"`
@@ -74,6 +75,8 @@ type ask struct {
 	HangUp bool `json:"hang_up,omitempty"`
 	// Large makes the provider's answer larger than what is kept.
 	Large bool `json:"large,omitempty"`
+	// Bulk is how many bytes larger the stored arguments and the provider's answer are, so that the store's files have to grow.
+	Bulk int `json:"bulk,omitempty"`
 	// DiskFull lets no file grow any more: at once, or as soon as the provider answered.
 	DiskFull      bool `json:"disk_full,omitempty"`
 	DiskFullAfter bool `json:"disk_full_after,omitempty"`
@@ -122,7 +125,7 @@ func runTests(m *testing.M) int {
 			panic(err)
 		}
 	}
-	return m.Run()
+	return pgtest.Tests{M: m}.Run()
 }
 
 func (s spec) run(ctx context.Context) error {
@@ -137,7 +140,7 @@ func (s spec) run(ctx context.Context) error {
 	case roleNaive:
 		return s.runNaive(ctx)
 	}
-	store, err := sqlite.Open(ctx, s.DB, sqlite.Options{Now: s.clock().Now})
+	store, err := openStore(ctx, s.Store, s.clock().Now)
 	if err != nil {
 		return err
 	}
@@ -228,6 +231,10 @@ func (a ask) do(ctx context.Context, guard *effectonce.Guard, in effectonce.Inte
 	if a.Large {
 		p = around{p, nothing, large}
 	}
+	if a.Bulk > 0 {
+		in.Arguments = bulky(in.Arguments, a.Bulk)
+		p = around{p, nothing, func(end effectonce.End) effectonce.End { end.Result = bulky(end.Result, a.Bulk); return end }}
+	}
 	if a.DiskFullAfter {
 		p = around{p, nothing, func(end effectonce.End) effectonce.End { fillDisk(); return end }}
 	}
@@ -266,6 +273,13 @@ func same(end effectonce.End) effectonce.End { return end }
 func large(end effectonce.End) effectonce.End {
 	end.Result = append(append([]byte(`{"padding":"`), bytes.Repeat([]byte("x"), 2*effectonce.ResultBytesMax)...), `"}`...)
 	return end
+}
+
+// bulky adds a field of n bytes that no compression makes smaller to a JSON object.
+func bulky(object []byte, n int) []byte {
+	noise := make([]byte, n/2)
+	_, _ = rand.Read(noise)
+	return fmt.Appendf(nil, `{"bulk":"%x",%s`, noise, object[1:])
 }
 
 // fillDisk makes every write that would let a file grow beyond a page fail in this process, as on a full disk.

@@ -38,7 +38,7 @@ func (w *world) start(s spec) *process {
 	s.Owner = fmt.Sprintf("%s-%d", s.Role, w.seq)
 	w.alive[s.Owner] = true
 	w.mu.Unlock()
-	s.DB, s.Clock, s.Twin, s.Kind = w.db, w.clock, w.url, w.kind
+	s.Store, s.Clock, s.Twin, s.Kind = w.at, w.clock, w.url, w.kind
 	text, err := json.Marshal(s)
 	if err != nil {
 		w.t.Fatal(err)

@@ -14,21 +14,21 @@ import (
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/fault/twin"
-	"github.com/effectonce/effectonce/store/sqlite"
 )
 
 // patience is how long a test waits for something that has to happen.
 const patience = time.Minute
 
-// world is one test's file, clock, twin and processes.
+// world is one test's store, clock, twin and processes.
 type world struct {
-	t     *testing.T
-	kind  kind
-	db    string
+	t    *testing.T
+	kind kind
+	// at is the store's place, a file or a URL.
+	at    string
 	clock string
 	url   string
 	twin  twin.Control
-	store *sqlite.Store
+	store effectonce.Store
 
 	offset time.Duration
 	seq    int
@@ -36,21 +36,25 @@ type world struct {
 	alive  map[string]bool
 }
 
-// newWorld starts a twin that plays the kind's provider, with the fault plan.
-func newWorld(t *testing.T, k kind, faults string) *world {
+// newWorld starts a twin that plays the kind's provider, with the fault plan, beside an empty store.
+func newWorld(t *testing.T, on driver, k kind, faults string) *world {
 	t.Helper()
-	return newWorldWith(t, k, k.rules(), faults)
+	return newWorldWith(t, on, k, k.rules(), faults)
 }
 
-func newWorldWith(t *testing.T, k kind, rules twin.Rules, faults string) *world {
+func newWorldWith(t *testing.T, on driver, k kind, rules twin.Rules, faults string) *world {
 	t.Helper()
-	dir := t.TempDir()
-	w := &world{t: t, kind: k, db: filepath.Join(dir, "effectonce.db"), clock: filepath.Join(dir, "clock"), alive: map[string]bool{}}
+	return newWorldAt(t, on.place(t), k, rules, faults)
+}
+
+func newWorldAt(t *testing.T, at string, k kind, rules twin.Rules, faults string) *world {
+	t.Helper()
+	w := &world{t: t, kind: k, at: at, clock: filepath.Join(t.TempDir(), "clock"), alive: map[string]bool{}}
 	w.writeClock()
 	p := w.start(spec{Role: roleTwin, Rules: rules, Faults: faults})
 	w.url = p.ready()
 	w.twin = twin.Control{BaseURL: w.url}
-	store, err := sqlite.Open(t.Context(), w.db, sqlite.Options{Now: movedClock{file: w.clock}.Now})
+	store, err := openStore(t.Context(), w.at, movedClock{file: w.clock}.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +149,7 @@ func (w *world) sends() int {
 func (w *world) wantEffects(n int) {
 	w.t.Helper()
 	if ledger := w.ledger(); ledger.Count != n {
-		w.t.Errorf("%d effects at the provider, want %d: %+v", ledger.Count, n, ledger.Effects)
+		w.t.Errorf("%d effects at the provider, want %d: %+v", ledger.Count, n, ledger.Effects[:min(len(ledger.Effects), 4)])
 	}
 }
 
