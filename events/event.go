@@ -74,6 +74,9 @@ func (e *Event) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// IDBytesMax bounds the id of an event.
+const IDBytesMax = 400
+
 // expiry is how long an event waits for a consumer before it fails, visibly.
 const expiry = 30 * 24 * time.Hour
 
@@ -89,6 +92,12 @@ const (
 // Intent is the intent that an event is: of business scope, convergent, identified by source and event id alone, so that a
 // redelivery whose body differs is the same event (S9.1). It is executed by whoever claims it.
 func (e Event) Intent() (effectonce.Intent, error) {
+	if e.ID == "" {
+		return effectonce.Intent{}, &effectonce.Error{Code: effectonce.CodeIntentIncomplete, Field: "event_id", Detail: "is empty", Remedy: "an event without an id cannot be recognised"}
+	}
+	if len(e.ID) > IDBytesMax {
+		return effectonce.Intent{}, invalid("event_id", "is longer than 400 bytes", "use the event's id, not its content")
+	}
 	if e.Run == "" {
 		e.Run = e.Source + ":" + e.ID
 	}
