@@ -125,7 +125,7 @@ func TestTheExampleIsComplete(t *testing.T) {
 	if !terms.Managed || !terms.Keyed || terms.Retention != 24*time.Hour || !terms.LookUp || terms.Twins != effectonce.TwinHold || terms.Contract == "" || terms.Policy != tool.Policy.Version {
 		t.Errorf("terms %+v", terms)
 	}
-	if tool.ResultRetention != 30*24*time.Hour || c.Listen != DefaultListen || filepath.Base(c.Store) != "refund.db" {
+	if tool.Terms().Results != 30*24*time.Hour || c.Listen != DefaultListen || filepath.Base(c.Store) != "refund.db" {
 		t.Errorf("config %+v", c)
 	}
 	in, err := tool.Intent(json.RawMessage(`{"order_id":" o-8812","ticket_id":"t-5521","payment_intent":"pi_1","amount":"480","reason":"it broke","idempotency_key":"mine"}`), policy.Meta{"run": "r1", "step": "s1"})

@@ -18,6 +18,8 @@ func fieldsOf(t reflect.Type, path string) []string {
 	switch {
 	case t == reflect.TypeFor[normalisers]():
 		return fieldsOf(reflect.TypeFor[amountForm](), path+".amount")
+	case t == reflect.TypeFor[lifetime]():
+		return fieldsOf(reflect.TypeFor[identityForm](), path)
 	case reflect.PointerTo(t).Implements(customType):
 		return nil
 	case t.Kind() == reflect.Pointer:

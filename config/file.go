@@ -89,6 +89,7 @@ type toolForm struct {
 	Settle           settleForm              `yaml:"settle"`
 	Twins            twinsForm               `yaml:"twins"`
 	Retention        retentionForm           `yaml:"retention"`
+	Limits           []limitForm             `yaml:"limits"`
 	Approval         bool                    `yaml:"approval"`
 	AcceptReview     bool                    `yaml:"accept_review"`
 	ResendWhenAbsent bool                    `yaml:"resend_when_absent"`
@@ -144,7 +145,52 @@ type twinsForm struct {
 
 type retentionForm struct {
 	Result   policy.Duration `yaml:"result"`
-	Identity memory          `yaml:"identity"`
+	Identity lifetime        `yaml:"identity"`
+	Run      policy.Duration `yaml:"run"`
+}
+
+type identityForm struct {
+	For    policy.Duration `yaml:"for"`
+	Period string          `yaml:"period"`
+}
+
+type limitForm struct {
+	Name   string          `yaml:"name"`
+	Amount counted         `yaml:"amount"`
+	Max    counted         `yaml:"max"`
+	Per    policy.Duration `yaml:"per"`
+}
+
+// counted is a whole number, or a template that gives one.
+type counted string
+
+func (s *counted) decode(c *check, n *node, path []string) {
+	if n.shape == shapeNumber {
+		*s = counted(n.text)
+		return
+	}
+	if n.shape != shapeText {
+		c.at(n, field(path), "is "+n.shape.String()+" where a whole number is needed", `write 50000, or "{amount.minor}"`)
+		return
+	}
+	*s = counted(n.text)
+}
+
+// lifetime is forever, or a time after the end of a business period: {for: 400d, period: "{month}"}.
+type lifetime struct{ finite *identityForm }
+
+func (l *lifetime) decode(c *check, n *node, path []string) {
+	const remedy = `write forever, or {for: 400d, period: "{month}"}`
+	switch {
+	case n.shape == shapeText && n.text == "forever":
+	case n.shape == shapeMap:
+		l.finite = &identityForm{}
+		c.decode(n, valueOf(l.finite), path)
+	case n.shape == shapeText, n.shape == shapeNumber:
+		c.at(n, field(path), "is no time by itself: an intent that is forgotten could execute again, unless it says of what period it is", remedy)
+	default:
+		c.at(n, field(path), "is "+n.shape.String()+" where a time is needed", remedy)
+	}
 }
 
 // memory is a duration, or the word forever.

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/contract"
@@ -25,8 +24,6 @@ type Tool struct {
 	Provider effectonce.Provider
 	// ProviderName is the provider's name in the file, empty where there is none.
 	ProviderName string
-	// ResultRetention is how long a result must be kept at least; 0: for ever (S13.1).
-	ResultRetention time.Duration
 
 	config  *Config
 	terms   effectonce.Terms
@@ -92,14 +89,11 @@ func (r *reading) tool(name string, form toolForm) {
 	path := []string{"tools", name}
 	spec := form.spec(name)
 	spec.Call = r.call(join(path, "call"))
-	if m := form.Retention.Identity; m.span > 0 {
-		r.on(join(path, "retention", "identity"), "identities are kept for ever: a repeat after "+m.span.String()+" would be a second effect", "write forever, or leave it out")
-	}
 	if given := join(path, "retry", "attempts"); form.Retry.Attempts == 0 && r.given(given) && !r.has(given...) {
 		r.on(given, "must be between 1 and 1000", "leave it out for the default; 1 never sends again")
 	}
 	at := r.root.nearest(path)
-	t := &Tool{config: r.config, line: at.line, column: at.column, ResultRetention: form.Retention.Result.Std(), ProviderName: form.Call.Provider}
+	t := &Tool{config: r.config, line: at.line, column: at.column, ProviderName: form.Call.Provider}
 	compiled, problems := policy.Compile(spec)
 	wrong := wrongly{arguments: r.has(join(path, "arguments")...), intentID: r.has(join(path, "intent_id")...)}
 	for _, p := range problems {
@@ -134,7 +128,7 @@ type wrongly struct{ arguments, intentID bool }
 func (r *reading) policyProblem(path []string, p policy.Problem, wrong wrongly) {
 	at := join(path, p.Path...)
 	switch p.Path[0] {
-	case "intent_id", "resource", "twins":
+	case "intent_id", "resource", "twins", "limits":
 		if wrong.arguments {
 			return
 		}
@@ -183,7 +177,13 @@ func (f toolForm) spec(name string) policy.Spec {
 		Retry:    policy.Retry(f.Retry),
 		Twins:    policy.Twins(f.Twins),
 		Approval: f.Approval, AcceptReview: f.AcceptReview, ResendWhenAbsent: f.ResendWhenAbsent, Expiry: f.Expiry,
-		Retention: policy.Retention{Result: f.Retention.Result},
+		Retention: policy.Retention{Result: f.Retention.Result, Run: f.Retention.Run},
+	}
+	if id := f.Retention.Identity.finite; id != nil {
+		s.Retention.Identity = (*policy.Identity)(id)
+	}
+	for _, l := range f.Limits {
+		s.Limits = append(s.Limits, policy.Limit{Name: l.Name, Amount: string(l.Amount), Max: string(l.Max), Per: l.Per})
 	}
 	if len(f.Arguments) > 0 {
 		s.Arguments = map[string]policy.Argument{}
@@ -318,7 +318,20 @@ func (r *reading) terms(t *Tool, form toolForm, path []string) {
 	if t.terms.ResendWhenAbsent && (!t.terms.LookUp || t.terms.LagUnknown) {
 		r.on(join(path, "resend_when_absent"), "absence is never known: there is no look-up, or nobody says how far it may be behind", "leave it out, or describe the look-up with its lag")
 	}
+	r.horizon(t, path)
 	r.decidable(t, form, path)
+}
+
+// horizon refuses to forget identities while a call of their period can still come again (S13.2).
+func (r *reading) horizon(t *Tool, path []string) {
+	id := t.Policy.Spec().Retention.Identity
+	if id == nil {
+		return
+	}
+	least, sum := t.Policy.Horizon(t.terms)
+	if at := join(path, "retention", "identity", "for"); id.For.Std() < least && !r.has(at...) {
+		r.on(at, "is shorter than the time in which a call of the period can still come again: "+sum, "raise it to at least that, or shorten retention.run or expiry if they are longer than they need to be")
+	}
 }
 
 // decidable refuses a tool whose ambiguous ends nobody could decide, unless the policy says that a person will (S11.2).

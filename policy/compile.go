@@ -38,6 +38,8 @@ type Tool struct {
 	drop      map[string]bool
 	intentID  *template
 	resource  *template
+	period    *template
+	limits    []limit
 }
 
 // argument is a declared argument, compiled.
@@ -67,9 +69,11 @@ func Compile(spec Spec) (*Tool, []Problem) {
 	c.declare(spec)
 	c.amounts(spec)
 	c.defaults(spec)
-	c.tool.intentID = c.template("intent_id", spec.IntentID, KindIdentity)
-	c.tool.resource = c.template("resource", spec.Resource, KindIdentity, KindMaterial)
+	c.tool.intentID = c.template([]string{"intent_id"}, spec.IntentID, KindIdentity)
+	c.tool.resource = c.template([]string{"resource"}, spec.Resource, KindIdentity, KindMaterial)
 	c.identities(spec)
+	c.retention(spec)
+	c.limits(spec)
 	c.twins(spec)
 	c.times(spec)
 	c.contract(spec)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/canon"
@@ -33,6 +34,9 @@ type Reading struct {
 	Twin canon.Digest
 	// Resource names what the operation acts on; empty if the policy has no template for it (S7.1).
 	Resource string
+	// Limits are the totals that the call counts against (S8.3), and ForgetAt is when its identity ends, zero for never (S13.2).
+	Limits   []effectonce.Limit
+	ForgetAt time.Time
 	// Values explains each argument that was given or has a default, by name.
 	Values map[string]Value
 }
@@ -88,7 +92,7 @@ func (t *Tool) IntentOf(r Reading, args json.RawMessage, meta Meta) effectonce.I
 	}
 	return effectonce.Intent{
 		Tool: t.Name, Run: meta["run"], Step: meta["step"], Scope: t.spec.Scope, ID: r.IntentID,
-		Arguments: args, Business: r.Business, Resource: r.Resource, Twin: r.Twin, Terms: t.Terms(),
+		Arguments: args, Business: r.Business, Resource: r.Resource, Twin: r.Twin, Limits: r.Limits, ForgetAt: r.ForgetAt, Terms: t.Terms(),
 	}
 }
 
@@ -303,6 +307,12 @@ func (r *reader) reading() (Reading, error) {
 	if out.Resource, err = r.render(r.tool.resource); err != nil {
 		return Reading{}, err
 	}
+	if out.Limits, err = r.limits(); err != nil {
+		return Reading{}, err
+	}
+	if out.ForgetAt, err = r.forgetAt(); err != nil {
+		return Reading{}, err
+	}
 	out.Twin, err = r.twin()
 	return out, err
 }
@@ -315,23 +325,9 @@ func (r *reader) render(t *template) (string, error) {
 }
 
 func (r *reader) component(name string) (string, error) {
-	ref, _ := r.tool.resolve(name)
-	field, v := "arguments."+ref.argument, r.template[ref.argument]
-	if ref.meta != "" {
-		field, v = "context."+ref.meta, nil
-		if ref.meta == "run" || ref.meta == "step" {
-			field = ref.meta
-		}
-		if given, ok := r.meta[ref.meta]; ok {
-			normal, err := canon.NFC(given)
-			if err != nil {
-				return "", fieldError(field, err)
-			}
-			v = normal
-		}
-	}
-	if parts, ok := v.(map[string]any); ok && ref.part != "" {
-		v = parts[ref.part]
+	field, v, err := r.value(name)
+	if err != nil {
+		return "", err
 	}
 	c, err := canon.Component(v)
 	if err != nil {
@@ -344,6 +340,34 @@ func (r *reader) component(name string) (string, error) {
 	}
 	return c, nil
 }
+
+// value is what a placeholder stands for, nil if that was not given, and the field that gives it.
+func (r *reader) value(name string) (field string, v any, err error) {
+	ref, _ := r.tool.resolve(name)
+	if ref.meta != "" {
+		field = "context." + ref.meta
+		if slices.Contains(ownFields, ref.meta) {
+			field = ref.meta
+		}
+		given, ok := r.meta[ref.meta]
+		if !ok {
+			return field, nil, nil
+		}
+		normal, err := canon.NFC(given)
+		if err != nil {
+			return field, nil, fieldError(field, err)
+		}
+		return field, normal, nil
+	}
+	v = r.template[ref.argument]
+	if parts, ok := v.(map[string]any); ok && ref.part != "" {
+		v = parts[ref.part]
+	}
+	return "arguments." + ref.argument, v, nil
+}
+
+// ownFields are the metadata that requests have fields of their own for; the rest is their context.
+var ownFields = []string{"run", "step", "actor"}
 
 // twin is the digest of the fields that make a twin; zero if none of them was given, so that calls which lack them all
 // do not look alike.

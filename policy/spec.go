@@ -42,6 +42,8 @@ type Spec struct {
 	// Expiry is how long an operation may stay pending (S7.5).
 	Expiry    Duration  `json:"expiry,omitzero"`
 	Retention Retention `json:"retention,omitzero"`
+	// Limits are totals that operations count against (S8.3).
+	Limits []Limit `json:"limits,omitempty"`
 }
 
 // Kind is what an argument is for (S4.3).
@@ -135,9 +137,33 @@ type Effect struct {
 	Lag    *Duration `json:"lag,omitempty"`
 }
 
-// Retention says how long results are kept (S13.1). Identities are kept for ever (S13.2).
+// Retention says how long results and identities are kept (S13).
 type Retention struct {
+	// Result is how long arguments, request and result are kept after an operation settled; zero: for ever.
 	Result Duration `json:"result,omitzero"`
+	// Identity says when identities end; nil: never.
+	Identity *Identity `json:"identity,omitempty"`
+	// Run is how long a run may last that still makes calls of an earlier period; zero: DefaultRun.
+	Run Duration `json:"run,omitzero"`
+}
+
+// DefaultRun is how long a run may last where the policy does not say it.
+const DefaultRun = Duration(7 * 24 * time.Hour)
+
+// Identity says when an identity ends: For after the end of its business period (S13.2). Period is a template over placeholders of
+// the intent id whose value is a day, month, quarter or year in UTC: 2026-11-30, 2026-11, 2026-Q4 or 2026.
+type Identity struct {
+	For    Duration `json:"for"`
+	Period string   `json:"period"`
+}
+
+// Limit is a total that operations count against (S8.3). Name is a template. Amount and Max are whole numbers, or one placeholder
+// whose value is one; an empty Amount counts operations.
+type Limit struct {
+	Name   string   `json:"name"`
+	Amount string   `json:"amount,omitempty"`
+	Max    string   `json:"max"`
+	Per    Duration `json:"per,omitzero"`
 }
 
 // Duration is a time.Duration that is written as Go writes it, and also in days ("30d", "1d12h").

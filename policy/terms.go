@@ -30,6 +30,7 @@ func (t *Tool) Terms() effectonce.Terms {
 		ResendWhenAbsent: s.ResendWhenAbsent,
 		Approval:         s.Approval,
 		Expiry:           time.Duration(s.Expiry),
+		Results:          s.Retention.Result.Std(),
 	}
 	if terms.Class == "" {
 		terms.Class = effectonce.ClassNonIdempotent
