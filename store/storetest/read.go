@@ -117,6 +117,7 @@ func testList(t *testing.T, open Open) {
 			{"tool", effectonce.Filter{Tool: "deploy"}, order(11, 8, 5, 2)},
 			{"intent id", effectonce.Filter{IntentID: "order-7"}, order(7)},
 			{"run", effectonce.Filter{Run: "run-1"}, order(7, 6, 5, 4)},
+			{"step", effectonce.Filter{Step: "Step s-7"}, order(7)},
 			{"one state", effectonce.Filter{States: []effectonce.State{effectonce.StateFailed}}, order(9, 5, 1)},
 			{"states", effectonce.Filter{States: []effectonce.State{effectonce.StateReview, effectonce.StateInProgress}}, order(11, 10, 7, 6, 3, 2)},
 			{"the common state among them", effectonce.Filter{States: []effectonce.State{effectonce.StateSucceeded, effectonce.StateFailed}}, order(9, 8, 5, 4, 1, 0)},
