@@ -142,7 +142,7 @@ func (s *server) routeClaims() {
 func (s *server) claim(c call[ClaimBody]) (reply, error) {
 	b := c.body
 	tool, configured := s.tool(b.Tool)
-	sub := Submission{Tool: b.Tool, Run: b.Run, Step: b.Step, IntentID: b.IntentID, Arguments: b.Arguments, Context: b.Context, Supersedes: b.Supersedes}
+	sub := Submission{Tool: b.Tool, Run: b.Run, Step: b.Step, IntentID: b.IntentID, Arguments: b.Arguments, Context: b.Context, Supersedes: b.Supersedes, Actor: b.Owner}
 	in, err := s.intent(tool, sub)
 	if err != nil {
 		return reply{}, err
