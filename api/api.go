@@ -11,6 +11,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/events"
 	"github.com/effectonce/effectonce/journal"
 )
 
@@ -49,6 +50,9 @@ type Options struct {
 	// and limits not shown.
 	Journal effectonce.Journal
 	Limits  effectonce.Limits
+	// Inbox takes events and Outbox keeps messages; nil means that there is none of them.
+	Inbox  *events.Inbox
+	Outbox effectonce.Outbox
 	// Tools is the configuration; nil means that there is none, and that only claims are possible.
 	Tools Tools
 	// Logger gets defects and broken stores; nil means slog.Default. It is never given bodies.
@@ -64,6 +68,8 @@ type server struct {
 	store    effectonce.Store
 	journal  *journal.Journal
 	limits   effectonce.Limits
+	inbox    *events.Inbox
+	outbox   effectonce.Outbox
 	tools    Tools
 	log      *slog.Logger
 	metrics  *Metrics
@@ -88,6 +94,7 @@ func build(o Options) *server {
 		s.version = "unknown"
 	}
 	s.keeps(o)
+	s.inbox, s.outbox = o.Inbox, o.Outbox
 	s.spec = newSpec(s.version)
 	s.registry = s.spec.Components.Schemas
 	s.routeOperations()
@@ -96,6 +103,8 @@ func build(o Options) *server {
 	s.routeRuns()
 	s.routeCompensations()
 	s.routeLimits()
+	s.routeInbox()
+	s.routeOutbox()
 	s.routeExplain()
 	s.routeHealth()
 	s.mux.HandleFunc("/", s.nowhere)
@@ -118,7 +127,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.log.Error("handler panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 		s.refuse(w, r, &effectonce.Error{Code: effectonce.CodeInternal})
 	}()
-	if err := local(r); err != nil {
+	if err := local(r); err != nil && !s.signedDelivery(r) {
 		s.refuse(w, r, err)
 		return
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/events"
 )
 
 // Submission is the body of POST /v1/operations.
@@ -110,6 +111,9 @@ func (s *server) tool(name string) (Tool, bool) {
 // intent makes the intent of a submission for a configured tool, or, with a nil tool, for one that nobody described.
 func (s *server) intent(tool Tool, b Submission) (effectonce.Intent, error) {
 	in := effectonce.Intent{Tool: b.Tool, Arguments: b.Arguments}
+	if strings.HasPrefix(b.Tool, events.ToolPrefix) {
+		return in, invalid("tool", "tools that begin with "+events.ToolPrefix+" are incoming events", "deliver the event to /v1/inbox, or claim one there")
+	}
 	if tool != nil {
 		meta, err := metaOf(b)
 		if err != nil {
@@ -140,11 +144,11 @@ func (s *server) intent(tool Tool, b Submission) (effectonce.Intent, error) {
 	return in, nil
 }
 
-// metaOf is what templates may use besides arguments: the request's context, run and step.
+// metaOf is what templates may use besides arguments: the request's context, run, step and actor.
 func metaOf(b Submission) (map[string]string, error) {
 	meta := make(map[string]string, len(b.Context)+2)
 	for name, v := range b.Context {
-		if name == "run" || name == "step" {
+		if name == "run" || name == "step" || name == "actor" {
 			return nil, invalid("context."+name, "has a field of its own", "give it as "+name)
 		}
 		meta[name] = v
@@ -154,6 +158,9 @@ func metaOf(b Submission) (map[string]string, error) {
 	}
 	if b.Step != "" {
 		meta["step"] = b.Step
+	}
+	if b.Actor != "" {
+		meta["actor"] = b.Actor
 	}
 	return meta, nil
 }

@@ -55,6 +55,7 @@ type call[B any] struct {
 	key   effectonce.Key
 	run   string
 	step  string
+	path  func(name string) string
 	query url.Values
 	wait  time.Duration
 	body  B
@@ -70,13 +71,17 @@ func register[B any](s *server, e endpoint, serve func(call[B]) (reply, error)) 
 			return
 		}
 		maps.Copy(w.Header(), rep.header)
+		if rep.status == http.StatusNoContent {
+			w.WriteHeader(rep.status)
+			return
+		}
 		w.Header().Set("Content-Type", "application/json")
 		s.encode(w, rep.status, rep.body)
 	})
 }
 
 func handle[B any](s *server, e endpoint, schema *huma.Schema, w http.ResponseWriter, r *http.Request, serve func(call[B]) (reply, error)) (reply, error) {
-	c := call[B]{ctx: r.Context(), run: r.PathValue("run"), step: r.PathValue("step")}
+	c := call[B]{ctx: r.Context(), run: r.PathValue("run"), step: r.PathValue("step"), path: r.PathValue}
 	var err error
 	if c.query, err = parseQuery(r, e.query); err != nil {
 		return reply{}, err

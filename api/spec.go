@@ -60,6 +60,7 @@ func newSpec(version string) *huma.OpenAPI {
 		Tags: []*huma.Tag{
 			{Name: "managed execution", Description: "Effectonce calls the provider."},
 			{Name: "external execution", Description: "The caller has the effect itself, under a claim."},
+			{Name: "events", Description: "Events that come in, and messages that go out."},
 			{Name: "runs", Description: "What models decided, step by step, and what became of it."},
 			{Name: "operations", Description: "What became of intents, and people's decisions about them."},
 			{Name: "daemon", Description: "The process itself."},
@@ -88,6 +89,10 @@ func document[B any](s *server, e *endpoint) *huma.Schema {
 		codes = append(codes, effectonce.CodeNotCanonical, effectonce.CodeTooLarge)
 	}
 	for _, a := range e.answers {
+		if a.body == reflect.TypeFor[none]() {
+			op.Responses[strconv.Itoa(a.status)] = &huma.Response{Description: a.what}
+			continue
+		}
 		s.evolves(a.body)
 		op.Responses[strconv.Itoa(a.status)] = &huma.Response{
 			Description: a.what,
@@ -131,6 +136,12 @@ func pathParams(path string) []*huma.Param {
 	}
 	if strings.Contains(path, "{step}") {
 		params = append(params, &huma.Param{Name: "step", In: "path", Required: true, Description: "The step, percent-encoded.", Schema: str, Example: "refund"})
+	}
+	if strings.Contains(path, "{source}") {
+		params = append(params, &huma.Param{Name: "source", In: "path", Required: true, Description: "The source, as the configuration names it.", Schema: str, Example: "stripe"})
+	}
+	if strings.Contains(path, "{subject}") {
+		params = append(params, &huma.Param{Name: "subject", In: "path", Required: true, Description: "The subject, percent-encoded.", Schema: str, Example: "orders.8812"})
 	}
 	if strings.Contains(path, "{code}") {
 		params = append(params, &huma.Param{Name: "code", In: "path", Required: true, Description: "The error code.", Schema: str, Example: "payload_mismatch"})

@@ -25,6 +25,7 @@ func TestOpenAPIDocument(t *testing.T) {
 		"/v1/claims/{key}/reject": {"post"}, "/v1/claims/{key}/unknown": {"post"}, "/v1/claims/{key}/not_sent": {"post"}, "/v1/explain": {"post"},
 		"/v1/runs": {"get"}, "/v1/runs/{run}": {"get"}, "/v1/runs/{run}/undo": {"post"}, "/v1/runs/{run}/steps/{step}": {"get"},
 		"/v1/runs/{run}/steps/{step}/decision": {"post"}, "/v1/operations/{key}/compensate": {"post"}, "/v1/limits": {"get"},
+		"/v1/inbox/{source}": {"post"}, "/v1/inbox/{source}/claim": {"post"}, "/v1/outbox": {"get", "post"}, "/v1/outbox/{subject}": {"get"}, "/v1/outbox/retry": {"post"},
 		"/openapi.json": {"get"}, "/healthz": {"get"}, "/readyz": {"get"}, "/metrics": {"get"}, "/errors/{code}": {"get"},
 	}
 	if len(paths) != len(want) {
