@@ -29,6 +29,7 @@ type operation struct {
 	Attempts      int                 `json:"attempts"`
 	TwinOf        effectonce.Key      `json:"twin_of"`
 	Supersedes    effectonce.Key      `json:"supersedes"`
+	Compensates   effectonce.Key      `json:"compensates"`
 	Hold          effectonce.Hold     `json:"hold"`
 	Reason        string              `json:"reason"`
 	Alarm         string              `json:"alarm"`
@@ -55,6 +56,8 @@ type operation struct {
 	DueAt            time.Time        `json:"due_at"`
 	FirstSentAt      time.Time        `json:"first_sent_at"`
 	LastSentAt       time.Time        `json:"last_sent_at"`
+	PurgedAt         time.Time        `json:"purged_at"`
+	ForgetAt         time.Time        `json:"forget_at"`
 }
 
 func (o operation) outcome() effectonce.Outcome {
@@ -65,7 +68,7 @@ func (o operation) outcome() effectonce.Outcome {
 		DownstreamKey: o.DownstreamKey, Epoch: o.Epoch, State: o.State, Hold: o.Hold, Reason: o.Reason, Version: o.Version,
 		DueAt: o.DueAt, Attempt: o.Attempts, FirstSentAt: o.FirstSentAt, LastSentAt: o.LastSentAt, Alarm: o.Alarm,
 		Result: o.Result, ResultOmitted: o.ResultOmitted, Reference: o.Reference, Proof: o.Proof, Failure: o.Error,
-		CreatedAt: o.CreatedAt, SettledAt: o.SettledAt,
+		CreatedAt: o.CreatedAt, SettledAt: o.SettledAt, Compensates: o.Compensates, PurgedAt: o.PurgedAt, ForgetAt: o.ForgetAt,
 	}
 	op.Terms.Managed, op.Terms.Policy = o.Managed, o.Policy
 	// An answer without a fingerprint leaves it zero.
@@ -101,22 +104,24 @@ func (c claim) claim() effectonce.Claim {
 
 // problem is a refusal.
 type problem struct {
-	Status     int             `json:"status"`
-	Code       effectonce.Code `json:"code"`
-	Detail     string          `json:"detail"`
-	Field      string          `json:"field"`
-	Fields     []string        `json:"fields"`
-	Remedy     string          `json:"remedy"`
-	RetryAfter wireDuration    `json:"retry_after"`
-	Sent       effectonce.Sent `json:"sent"`
-	Key        effectonce.Key  `json:"key"`
-	Operation  *operation      `json:"operation"`
+	Status     int              `json:"status"`
+	Code       effectonce.Code  `json:"code"`
+	Detail     string           `json:"detail"`
+	Field      string           `json:"field"`
+	Fields     []string         `json:"fields"`
+	Limit      string           `json:"limit"`
+	HeldBy     []effectonce.Key `json:"held_by"`
+	Remedy     string           `json:"remedy"`
+	RetryAfter wireDuration     `json:"retry_after"`
+	Sent       effectonce.Sent  `json:"sent"`
+	Key        effectonce.Key   `json:"key"`
+	Operation  *operation       `json:"operation"`
 }
 
 func (p problem) err() *effectonce.Error {
 	return &effectonce.Error{
 		Code: p.Code, Key: p.Key, Field: p.Field, Fields: p.Fields, Detail: p.Detail, Remedy: p.Remedy,
-		RetryAfter: time.Duration(p.RetryAfter), Sent: p.Sent,
+		RetryAfter: time.Duration(p.RetryAfter), Sent: p.Sent, Limit: p.Limit, HeldBy: p.HeldBy,
 	}
 }
 
