@@ -62,18 +62,20 @@ func usage(parsed *kong.Context, err error) error {
 
 // problem is an error as a document: the form that the HTTP API uses, with the exit code.
 type problem struct {
-	Type       string          `json:"type"`
-	Title      string          `json:"title"`
-	Status     int             `json:"status,omitempty"`
-	Code       effectonce.Code `json:"code"`
-	Detail     string          `json:"detail,omitempty"`
-	Field      string          `json:"field,omitempty"`
-	Fields     []string        `json:"fields,omitempty"`
-	Remedy     string          `json:"remedy,omitempty"`
-	Next       string          `json:"next,omitempty"`
-	RetryAfter string          `json:"retry_after,omitempty"`
-	Sent       effectonce.Sent `json:"sent,omitempty"`
-	Key        effectonce.Key  `json:"key,omitzero"`
+	Type       string           `json:"type"`
+	Title      string           `json:"title"`
+	Status     int              `json:"status,omitempty"`
+	Code       effectonce.Code  `json:"code"`
+	Detail     string           `json:"detail,omitempty"`
+	Field      string           `json:"field,omitempty"`
+	Fields     []string         `json:"fields,omitempty"`
+	Limit      string           `json:"limit,omitempty"`
+	HeldBy     []effectonce.Key `json:"held_by,omitempty"`
+	Remedy     string           `json:"remedy,omitempty"`
+	Next       string           `json:"next,omitempty"`
+	RetryAfter string           `json:"retry_after,omitempty"`
+	Sent       effectonce.Sent  `json:"sent,omitempty"`
+	Key        effectonce.Key   `json:"key,omitzero"`
 	// Problems are those of a configuration, each with its place.
 	Problems []configProblem `json:"problems,omitempty"`
 	Exit     int             `json:"exit"`
@@ -131,7 +133,7 @@ func problemOf(err error) problem {
 	case errors.As(err, &known):
 		k := effectonce.KindOf(known.Code)
 		p := problem{Type: "/errors/" + string(k.Code), Title: k.Title, Status: k.Status, Code: known.Code, Detail: known.Detail,
-			Field: known.Field, Fields: known.Fields, Remedy: known.Remedy, Next: string(k.Next), Sent: known.Sent, Key: known.Key, Exit: k.Exit}
+			Field: known.Field, Fields: known.Fields, Remedy: known.Remedy, Next: string(k.Next), Sent: known.Sent, Key: known.Key, Limit: known.Limit, HeldBy: known.HeldBy, Exit: k.Exit}
 		var form *canon.Error
 		switch {
 		case errors.As(known.Cause, &form):

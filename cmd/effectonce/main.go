@@ -55,6 +55,8 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the daemon: the HTTP API and the workers, on an embedded store or PostgreSQL."`
 	Migrate migrateCommand `cmd:"" help:"Bring a store's schema up to date."`
 	Ops     opsCommand     `cmd:"" help:"Look at operations, and resolve those that wait for a person."`
+	Runs    runsCommand    `cmd:"" help:"Look at runs: what was decided, step by step, and what became of it; and undo one."`
+	Limits  limitsCommand  `cmd:"" help:"Show limits in use, and what holds them."`
 	Policy  policyCommand  `cmd:"" help:"Check the configuration."`
 	Explain explainCommand `cmd:"" help:"Show what a call would be: intent id, key, fingerprint, and why. Nothing is stored."`
 	Demo    demoCommand    `cmd:"" help:"See one refund paid twice, and then once: six scenarios, counted at the provider."`

@@ -108,6 +108,12 @@ func (s shown) print(c *terminal) error {
 	line("supersedes", s.predecessor())
 	line("because", op.SupersedesWhy)
 	line("WARNING", s.warning())
+	line("undoes", op.Compensates)
+	for _, l := range op.Limits {
+		line("limit", fmt.Sprintf("%s: takes %d of %d", l.Name, l.Amount, l.Max))
+	}
+	line("purged", moment(op.PurgedAt))
+	line("forgotten", moment(op.ForgetAt))
 	line("attempts", fmt.Sprint(op.Attempts))
 	if op.SettledBy != nil {
 		line("settle time", "nothing sent can still take effect after "+moment(op.SettledBy))

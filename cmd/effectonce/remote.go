@@ -17,7 +17,11 @@ import (
 )
 
 // remote is a daemon, asked over its HTTP API. Answers are kept in the API's own form, so that --json shows what the API says.
-type remote struct{ url string }
+type remote struct {
+	url string
+	// timeout bounds a call; 0 means remoteTimeout.
+	timeout time.Duration
+}
 
 func (o *opsCommand) remote() remote { return remote{url: strings.TrimSuffix(o.Server, "/")} }
 
@@ -74,7 +78,11 @@ const (
 )
 
 func (r remote) call(ctx context.Context, method, path string, send, receive any) error {
-	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
+	limit := r.timeout
+	if limit == 0 {
+		limit = remoteTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var body io.Reader
 	if send != nil {
@@ -117,7 +125,7 @@ func refusal(url string, status int, text []byte) error {
 	if err := json.Unmarshal(text, &p); err != nil || p.Code == "" {
 		return notDaemon(url, status)
 	}
-	e := &effectonce.Error{Code: effectonce.Code(p.Code), Field: p.Field, Fields: p.Fields, Detail: p.Detail, Remedy: p.Remedy, Sent: effectonce.Sent(p.Sent)}
+	e := &effectonce.Error{Code: effectonce.Code(p.Code), Field: p.Field, Fields: p.Fields, Detail: p.Detail, Remedy: p.Remedy, Sent: effectonce.Sent(p.Sent), Limit: p.Limit}
 	// A key or a duration that cannot be read is left out.
 	e.Key, _ = effectonce.ParseKey(p.Key)
 	e.RetryAfter, _ = time.ParseDuration(p.RetryAfter)

@@ -179,9 +179,11 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	cfg.Documents = documents(store)
 	known := tools{cfg}
 	metrics := api.NewMetrics()
+	decisions, _ := store.(effectonce.Journal)
+	limits, _ := store.(effectonce.Limits)
 	store = metrics.Store(store)
 	guard := effectonce.New(store, effectonce.Options{Providers: known.providerOf, Logger: log})
-	handler := api.New(api.Options{Guard: guard, Store: store, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
+	handler := api.New(api.Options{Guard: guard, Store: store, Journal: decisions, Limits: limits, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
 	waiting, release := context.WithCancel(ctx)
 	return &daemon{
 		log: log, store: store, guard: guard, release: release,

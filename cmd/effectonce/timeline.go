@@ -66,6 +66,8 @@ func sentenceOf(e effectonce.Event) string {
 		return "a successor is recorded in its place: it is cancelled, nothing was sent"
 	case effectonce.EventExpired:
 		return "nobody ran it in time: it expires"
+	case effectonce.EventPurged:
+		return "kept long enough: all but its identity and reference is purged"
 	}
 	return string(e.Kind)
 }
