@@ -70,6 +70,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 	for _, name := range slices.Sorted(maps.Keys(form.Tools)) {
 		r.tool(name, form.Tools[name])
 	}
+	r.compensations(form.Tools)
 	r.inbox(form.Inbox)
 	r.outbox(form.Outbox)
 	if len(c.problems) > 0 {

@@ -90,6 +90,7 @@ type toolForm struct {
 	Twins            twinsForm               `yaml:"twins"`
 	Retention        retentionForm           `yaml:"retention"`
 	Limits           []limitForm             `yaml:"limits"`
+	Compensate       *compensateForm         `yaml:"compensate"`
 	Approval         bool                    `yaml:"approval"`
 	AcceptReview     bool                    `yaml:"accept_review"`
 	ResendWhenAbsent bool                    `yaml:"resend_when_absent"`
@@ -152,6 +153,11 @@ type retentionForm struct {
 type identityForm struct {
 	For    policy.Duration `yaml:"for"`
 	Period string          `yaml:"period"`
+}
+
+type compensateForm struct {
+	Tool      string          `yaml:"tool"`
+	Arguments json.RawMessage `yaml:"arguments"`
 }
 
 type limitForm struct {

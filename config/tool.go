@@ -44,20 +44,28 @@ func (t *Tool) Intent(args json.RawMessage, meta policy.Meta) (effectonce.Intent
 		return effectonce.Intent{}, err
 	}
 	in := t.Policy.IntentOf(reading, args, meta)
-	in.Terms = t.terms
-	in.Under = t.under(args, maps.Clone(meta), in.Business)
-	if t.adapter == nil {
-		return in, nil
-	}
-	if in.Request, err = t.adapter.Render(reading.Template); err != nil {
+	in.Under = t.under(args, in.Business)
+	if err := t.complete(&in, reading); err != nil {
 		return effectonce.Intent{}, err
 	}
-	in.RequestScope = t.adapter.Scope()
 	return in, nil
 }
 
+// complete gives an intent the terms and, where there is a provider, the frozen request (S3.10).
+func (t *Tool) complete(in *effectonce.Intent, reading policy.Reading) (err error) {
+	in.Terms = t.terms
+	if t.adapter == nil {
+		return nil
+	}
+	if in.Request, err = t.adapter.Render(reading.Template); err != nil {
+		return err
+	}
+	in.RequestScope = t.adapter.Scope()
+	return nil
+}
+
 // under reads the same call under another policy version (S3.11).
-func (t *Tool) under(args json.RawMessage, meta policy.Meta, business json.RawMessage) func(context.Context, string) (json.RawMessage, error) {
+func (t *Tool) under(args, business json.RawMessage) func(context.Context, string) (json.RawMessage, error) {
 	return func(ctx context.Context, version string) (json.RawMessage, error) {
 		if version == t.Policy.Version {
 			return business, nil
@@ -76,11 +84,7 @@ func (t *Tool) under(args json.RawMessage, meta policy.Meta, business json.RawMe
 		if err != nil {
 			return nil, err
 		}
-		r, err := old.Read(args, meta)
-		if err != nil {
-			return nil, err
-		}
-		return r.Business, nil
+		return old.Business(args)
 	}
 }
 
@@ -128,7 +132,7 @@ type wrongly struct{ arguments, intentID bool }
 func (r *reading) policyProblem(path []string, p policy.Problem, wrong wrongly) {
 	at := join(path, p.Path...)
 	switch p.Path[0] {
-	case "intent_id", "resource", "twins", "limits":
+	case "intent_id", "resource", "twins", "limits", "compensate":
 		if wrong.arguments {
 			return
 		}
@@ -181,6 +185,9 @@ func (f toolForm) spec(name string) policy.Spec {
 	}
 	if id := f.Retention.Identity.finite; id != nil {
 		s.Retention.Identity = (*policy.Identity)(id)
+	}
+	if c := f.Compensate; c != nil {
+		s.Compensate = (*policy.Compensate)(c)
 	}
 	for _, l := range f.Limits {
 		s.Limits = append(s.Limits, policy.Limit{Name: l.Name, Amount: string(l.Amount), Max: string(l.Max), Per: l.Per})

@@ -74,6 +74,7 @@ func Compile(spec Spec) (*Tool, []Problem) {
 	c.identities(spec)
 	c.retention(spec)
 	c.limits(spec)
+	c.compensate(spec)
 	c.twins(spec)
 	c.times(spec)
 	c.contract(spec)

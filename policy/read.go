@@ -67,12 +67,48 @@ func (t *Tool) Read(args json.RawMessage, meta Meta) (Reading, error) {
 	if err != nil {
 		return Reading{}, err
 	}
-	r := &reader{tool: t, meta: meta, given: given,
-		business: map[string]any{}, template: map[string]any{}, free: map[string]any{}, values: map[string]Value{}}
+	r := newReader(t, given, meta)
 	if err := r.sort(); err != nil {
 		return Reading{}, err
 	}
-	return r.reading()
+	return r.reading(t.intentID, t.period)
+}
+
+// ReadNamed is [Tool.Read] for a call whose intent id is given, not built: it has no period, so that its identity never ends.
+func (t *Tool) ReadNamed(args json.RawMessage, meta Meta, id string) (Reading, error) {
+	given, err := decodeArguments(args)
+	if err != nil {
+		return Reading{}, err
+	}
+	r := newReader(t, given, meta)
+	if err := r.sort(); err != nil {
+		return Reading{}, err
+	}
+	out, err := r.reading(nil, nil)
+	out.IntentID = id
+	return out, err
+}
+
+// Business reads only what is compared of a call, for a repeat under the version of its first claim (S3.11).
+func (t *Tool) Business(args json.RawMessage) (json.RawMessage, error) {
+	given, err := decodeArguments(args)
+	if err != nil {
+		return nil, err
+	}
+	r := newReader(t, given, nil)
+	if err := r.sort(); err != nil {
+		return nil, err
+	}
+	business, err := canon.Encode(r.business)
+	if err != nil {
+		return nil, fieldError("arguments", err)
+	}
+	return business, nil
+}
+
+func newReader(t *Tool, given map[string]any, meta Meta) *reader {
+	return &reader{tool: t, meta: meta, given: given,
+		business: map[string]any{}, template: map[string]any{}, free: map[string]any{}, values: map[string]Value{}}
 }
 
 // Intent reads a call into an intent with the policy's terms; the Run and Step are the metadata's. Its ID is empty if the
@@ -291,7 +327,7 @@ func mustNormaliser(name string) canon.Normaliser {
 	return n
 }
 
-func (r *reader) reading() (Reading, error) {
+func (r *reader) reading(intentID, period *template) (Reading, error) {
 	out := Reading{Values: r.values, Free: plain(r.free)}
 	var err error
 	if out.Business, err = canon.Encode(r.business); err != nil {
@@ -301,7 +337,7 @@ func (r *reader) reading() (Reading, error) {
 		return Reading{}, fieldError("arguments", err)
 	}
 	out.Template = plain(r.template)
-	if out.IntentID, err = r.render(r.tool.intentID); err != nil {
+	if out.IntentID, err = r.render(intentID); err != nil {
 		return Reading{}, err
 	}
 	if out.Resource, err = r.render(r.tool.resource); err != nil {
@@ -310,7 +346,7 @@ func (r *reader) reading() (Reading, error) {
 	if out.Limits, err = r.limits(); err != nil {
 		return Reading{}, err
 	}
-	if out.ForgetAt, err = r.forgetAt(); err != nil {
+	if out.ForgetAt, err = r.forgetAt(period); err != nil {
 		return Reading{}, err
 	}
 	out.Twin, err = r.twin()

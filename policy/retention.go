@@ -55,18 +55,18 @@ func (c *compiler) retention(spec Spec) {
 }
 
 // forgetAt is when the identity of a call ends, zero for never.
-func (r *reader) forgetAt() (time.Time, error) {
-	if r.tool.period == nil {
+func (r *reader) forgetAt(period *template) (time.Time, error) {
+	if period == nil {
 		return time.Time{}, nil
 	}
 	var text strings.Builder
 	at := ""
-	for i, literal := range r.tool.period.literals {
+	for i, literal := range period.literals {
 		text.WriteString(literal)
-		if i == len(r.tool.period.names) {
+		if i == len(period.names) {
 			break
 		}
-		field, v, err := r.value(r.tool.period.names[i])
+		field, v, err := r.value(period.names[i])
 		if err != nil {
 			return time.Time{}, err
 		}
@@ -93,11 +93,11 @@ func firstOf(a, b string) string {
 	return b
 }
 
-var period = regexp.MustCompile(`^([0-9]{4})(?:-(?:Q([1-4])|([0-9]{2})(?:-([0-9]{2}))?))?$`)
+var periodForm = regexp.MustCompile(`^([0-9]{4})(?:-(?:Q([1-4])|([0-9]{2})(?:-([0-9]{2}))?))?$`)
 
 // endOfPeriod is the moment in UTC at which a day, month, quarter or year is over.
 func endOfPeriod(s string) (time.Time, bool) {
-	m := period.FindStringSubmatch(s)
+	m := periodForm.FindStringSubmatch(s)
 	if m == nil {
 		return time.Time{}, false
 	}

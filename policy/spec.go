@@ -44,6 +44,15 @@ type Spec struct {
 	Retention Retention `json:"retention,omitzero"`
 	// Limits are totals that operations count against (S8.3).
 	Limits []Limit `json:"limits,omitempty"`
+	// Compensate says how the effect is undone (S11.3); nil: it cannot be.
+	Compensate *Compensate `json:"compensate,omitempty"`
+}
+
+// Compensate is the call that undoes an effect: Tool with Arguments, JSON whose texts are templates over what took effect:
+// {argument}, {amount.minor}, {result.id}, {reference}, {key}.
+type Compensate struct {
+	Tool      string          `json:"tool"`
+	Arguments json.RawMessage `json:"arguments,omitempty"`
 }
 
 // Kind is what an argument is for (S4.3).

@@ -36,6 +36,11 @@ func (t tool) Intent(args json.RawMessage, meta map[string]string) (effectonce.I
 	return t.Tool.Intent(args, meta)
 }
 
+// Compensation implements api.Compensator.
+func (t tool) Compensation(op effectonce.Operation, meta map[string]string) (tool string, in effectonce.Intent, ok bool, err error) {
+	return t.Tool.Compensation(op, meta)
+}
+
 // Provider implements api.Tool.
 func (t tool) Provider() effectonce.Provider { return t.Tool.Provider }
 
