@@ -52,6 +52,15 @@ func play(role, path string) error {
 			return err
 		}
 		fmt.Printf("secret %x\n", secret)
+	case "withdraw":
+		if arg == "many" {
+			err = withdrawMany(ctx, s, path)
+		} else {
+			err = withdrawAndHang(ctx, s, path)
+		}
+		if err != nil {
+			return err
+		}
 	case "load": // writes until it is killed
 		for c := range 16 {
 			go func() {

@@ -74,10 +74,13 @@ func (x *callerTx) Savepoint(ctx context.Context, f func() error) error {
 	if err := x.usable(ctx); err != nil {
 		return err
 	}
+	q := txQuerier{ctx: ctx, tx: x.tx}
+	if err := x.stillOpen(q); err != nil {
+		return err
+	}
 	x.depth++
 	name := fmt.Sprintf("effectonce_%d", x.depth)
 	defer func() { x.depth-- }()
-	q := txQuerier{ctx: ctx, tx: x.tx}
 	if _, err := q.exec("SAVEPOINT " + name); err != nil {
 		return x.breaks(err)
 	}
@@ -126,6 +129,18 @@ func (x *callerTx) write(ctx context.Context, do func(b *batch) error) error {
 		return x.broken
 	}
 	return x.breaks(err)
+}
+
+// stillOpen notices that SQLite has rolled the transaction back by itself (a full disk, an ON CONFLICT ROLLBACK) and the caller has gone on:
+// then every statement would be committed on its own. BEGIN is refused within a transaction, which changes nothing.
+func (x *callerTx) stillOpen(q txQuerier) error {
+	if _, err := q.exec("BEGIN"); err != nil {
+		return nil
+	}
+	_, err := q.exec("ROLLBACK")
+	x.broken = &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Detail: x.s.path + ": the transaction was rolled back after an error",
+		Remedy: "see the error of the statement before, and run the transaction again", Cause: err}
+	return x.broken
 }
 
 // usable refuses calls that cannot work any more.
