@@ -286,6 +286,7 @@ func (s *Store) Queues(ctx context.Context, f effectonce.QueueFilter) (effectonc
 	return page, nil
 }
 
+// queuesQuery begins with those that wait: the pluses keep SQLite from walking over the index of all subjects.
 func queuesQuery(f effectonce.QueueFilter, limit int) (string, []driver.Value, error) {
 	from := "SELECT id FROM queues INDEXED BY queues_parked WHERE parked = 1"
 	if !f.Parked {
@@ -295,7 +296,7 @@ func queuesQuery(f effectonce.QueueFilter, limit int) (string, []driver.Value, e
 	var args []driver.Value
 	for _, e := range [][2]string{{"tenant", f.Tenant}, {"subject", f.Subject}} {
 		if e[1] != "" {
-			where, args = append(where, e[0]+" = ?"), append(args, e[1])
+			where, args = append(where, "+"+e[0]+" = ?"), append(args, e[1])
 		}
 	}
 	if f.Text != "" {
@@ -307,9 +308,9 @@ func queuesQuery(f effectonce.QueueFilter, limit int) (string, []driver.Value, e
 		if err != nil || !ok {
 			return "", nil, badCursor()
 		}
-		where, args = append(where, "(tenant, subject) > (?, ?)"), append(args, tenant, subject)
+		where, args = append(where, "(+tenant, +subject) > (?, ?)"), append(args, tenant, subject)
 	}
-	return "SELECT " + queueColumns + " FROM queues WHERE " + strings.Join(where, " AND ") + " ORDER BY tenant, subject LIMIT ?", append(args, int64(limit)+1), nil
+	return "SELECT " + queueColumns + " FROM queues WHERE " + strings.Join(where, " AND ") + " ORDER BY +tenant, +subject LIMIT ?", append(args, int64(limit)+1), nil
 }
 
 // queueCursor ends a page. Neither a tenant nor a subject has a NUL.
