@@ -10,7 +10,8 @@ import (
 	"github.com/effectonce/effectonce"
 )
 
-// Apply implements [effectonce.Store]: one round trip, shared with other callers.
+// Apply implements [effectonce.Store]: one round trip, shared with other callers. Giving reservations back takes a transaction of its
+// own (S8.3).
 func (s *Store) Apply(ctx context.Context, t effectonce.Transition) (effectonce.Operation, error) {
 	if err := s.enter(ctx); err != nil {
 		return effectonce.Operation{}, err
@@ -20,7 +21,11 @@ func (s *Store) Apply(ctx context.Context, t effectonce.Transition) (effectonce.
 	if err != nil {
 		return effectonce.Operation{}, err
 	}
-	if err := s.applies.do(ctx, w); err != nil {
+	run := s.applies
+	if t.Releases() {
+		run = s.careful
+	}
+	if err := run.do(ctx, w); err != nil {
 		return effectonce.Operation{}, s.place.mapError(err)
 	}
 	return w.op, nil
@@ -31,18 +36,32 @@ func (s *Store) applyBatch(batch []*write) {
 }
 
 func (s *Store) applyOnce(ctx context.Context, batch []*write, doubt bool) error {
-	statement := applyStatement
-	rows := newArrays(updateColumns, len(batch))
+	alarms, keeps := 0, 0
 	for _, w := range batch {
 		w.op, w.err = effectonce.Operation{}, nil
-		change := alarmChange(&w.t)
-		if change != 0 {
-			statement = applyAlarmStatement
+		if alarmChange(&w.t) != 0 {
+			alarms = 1
 		}
-		if err := rows.fenced(w, change); err != nil {
-			return err
+		if keepsOtherwise(&w.t) {
+			keeps = 1
 		}
 	}
+	cols := updateColumns
+	if keeps == 1 {
+		cols = keptUpdateColumns
+	}
+	rows := newArrays(cols, len(batch))
+	for _, w := range batch {
+		kept, err := rows.fenced(w)
+		if err != nil {
+			return err
+		}
+		if keeps == 1 {
+			rows.kept(&w.t, kept)
+		}
+		rows.endRow()
+	}
+	statement := applyStatements[alarms][keeps]
 	return s.with(ctx, func(c *pgxpool.Conn) error {
 		var at moment
 		fitted := make([]bool, len(batch))
@@ -65,7 +84,7 @@ func (s *Store) applyOnce(ctx context.Context, batch []*write, doubt bool) error
 				w.op = stamp(w.t, at.now).To
 				continue
 			}
-			if err := s.refused(ctx, c, w, doubt); err != nil {
+			if err := s.refused(ctx, pooled{s, c}, w, doubt); err != nil {
 				return err
 			}
 		}
@@ -74,12 +93,12 @@ func (s *Store) applyOnce(ctx context.Context, batch []*write, doubt bool) error
 }
 
 // refused answers a write that did not fit: it is stale, unless an earlier try of its own took place.
-func (s *Store) refused(ctx context.Context, c *pgxpool.Conn, w *write, doubt bool) error {
+func (s *Store) refused(ctx context.Context, q queryer, w *write, doubt bool) error {
 	w.err = stale(w.t.From)
 	if !doubt {
 		return nil
 	}
-	us, ok, err := s.took(ctx, c, w)
+	us, ok, err := s.took(ctx, q, w)
 	if err != nil || !ok {
 		return err
 	}
@@ -87,24 +106,37 @@ func (s *Store) refused(ctx context.Context, c *pgxpool.Conn, w *write, doubt bo
 	return nil
 }
 
-func (a *arrays) fenced(w *write, alarmChange int64) error {
+// fenced writes updateColumns and returns the moments of retention.
+func (a *arrays) fenced(w *write) (kept [timesCount - momentsCount]*int64, err error) {
 	from, to := &w.t.From, &w.t.To
 	a.blob(from.Key[:])
 	a.integer(from.Version)
-	if due := effectonce.StoredTime(from.DueAt); due.IsZero() {
-		a.null1()
-	} else {
-		a.integer(due.UnixMicro())
-	}
+	a.maybe(micros(from.DueAt))
 	a.flag(to.Token != from.Token)
-	a.integer(alarmChange)
+	a.integer(alarmChange(&w.t))
 	if err := a.life(to); err != nil {
-		return err
+		return kept, err
 	}
-	a.moments(w.t)
+	kept = a.moments(w.t)
 	a.event(&w.t.Event, w.id)
-	a.endRow()
-	return nil
+	return kept, nil
+}
+
+// kept writes what keptUpdateColumns have more.
+func (a *arrays) kept(t *effectonce.Transition, at [timesCount - momentsCount]*int64) {
+	for _, us := range at {
+		a.maybe(us)
+	}
+	a.flag(purges(t))
+}
+
+// keepsOtherwise says that the transition changes how long something is kept, or purges it (S13.1).
+func keepsOtherwise(t *effectonce.Transition) bool {
+	return !t.From.PurgeAt.Equal(t.To.PurgeAt) || purges(t)
+}
+
+func purges(t *effectonce.Transition) bool {
+	return t.From.PurgedAt.IsZero() && !t.To.PurgedAt.IsZero()
 }
 
 // alarmChange says that the transition starts (1) or ends (-1) the hold of the operation's resource with its duplicate alarm
@@ -134,7 +166,7 @@ u AS (
 	RETURNING o.due_at
 )
 SELECT c.now, c.behind, c.high, u.due_at, o.state, o.token, o.due_at
-FROM c LEFT JOIN u ON true LEFT JOIN effectonce.operations o ON o.key = $3::bytea`)
+FROM c LEFT JOIN u ON true LEFT JOIN effectonce.operations o ON o.key = $3::bytea AND o.alias_of IS NULL`)
 
 // Extend implements [effectonce.Store]. It may be tried again after a lost answer: the same lease is given twice.
 func (s *Store) Extend(ctx context.Context, key effectonce.Key, token int64, lease, limit time.Duration) (time.Duration, error) {

@@ -181,10 +181,11 @@ func (r *benchRun) script(b *testing.B, s *Store) string {
 	insert.endRow()
 	record := &write{t: benchRecord(stamp(claim, time.Now()).To), id: 2}
 	update := newArrays(updateColumns, 1)
-	if err := update.fenced(record, 0); err != nil {
+	if _, err := update.fenced(record); err != nil {
 		b.Fatal(err)
 	}
-	text := `\set r random(1, 9223372036854775806)` + "\n" + literal(b, s, createStatement, insert) + ";\n" + literal(b, s, applyStatement, update) + ";\n"
+	update.endRow()
+	text := `\set r random(1, 9223372036854775806)` + "\n" + literal(b, s, createStatement, insert) + ";\n" + literal(b, s, applyStatements[0][0], update) + ";\n"
 	path := filepath.Join(b.TempDir(), "pair.sql")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		b.Fatal(err)

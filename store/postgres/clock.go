@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,15 @@ func (s *Store) clockParams() [][]byte {
 	return [][]byte{now, int8Bytes(s.mark.us.Load())}
 }
 
+// clockArgs are the same as plain values.
+func (s *Store) clockArgs() []any {
+	var now any
+	if s.now != nil {
+		now = s.now().UnixMicro()
+	}
+	return []any{now, s.mark.us.Load()}
+}
+
 // moment is what a statement says about the clock.
 type moment struct {
 	now    time.Time
@@ -65,13 +75,20 @@ func scanMoment(r *scanner) moment {
 // check refuses a clock that stepped back, and otherwise takes note of the moment.
 func (s *Store) check(m moment) error {
 	if behind := time.Duration(m.behind) * time.Microsecond; behind > effectonce.StoreClockTolerance {
-		return stepped(behind)
+		return s.stepped(m.micros, behind)
 	}
 	s.mark.learn(m.micros)
 	return nil
 }
 
-func stepped(behind time.Duration) error {
+// errClockMoved says that a test moved its clock on while the statement was under way, so that others are ahead of it.
+var errClockMoved = errors.New("the clock was moved on meanwhile")
+
+// stepped refuses a clock that is behind a moment that is recorded.
+func (s *Store) stepped(recorded int64, behind time.Duration) error {
+	if s.now != nil && s.now().Add(effectonce.StoreClockTolerance).UnixMicro() >= recorded {
+		return errClockMoved
+	}
 	return &effectonce.Error{
 		Code:       effectonce.CodeClockStepped,
 		Detail:     fmt.Sprintf("the database's clock is %s behind the last time recorded", behind),
@@ -80,13 +97,16 @@ func stepped(behind time.Duration) error {
 	}
 }
 
-// times are the fields of an operation that a transition can move, in the order of the columns that start with due_at.
+// times are the fields of an operation that a transition can move, in the order of momentColumns and keptColumns.
 func times(op *effectonce.Operation) [timesCount]*time.Time {
 	return [timesCount]*time.Time{&op.DueAt, &op.OpenedAt, &op.StartedAt, &op.FirstSentAt, &op.LastSentAt, &op.TakenAt,
-		&op.RetryAt, &op.SettledAt, &op.CreatedAt}
+		&op.RetryAt, &op.SettledAt, &op.CreatedAt, &op.PurgeAt, &op.PurgedAt}
 }
 
-const timesCount = 9
+const (
+	momentsCount = 9
+	timesCount   = momentsCount + 2
+)
 
 // stamp moves a transition to now and keeps its times in microseconds, as they are stored.
 func stamp(t effectonce.Transition, now time.Time) effectonce.Transition {

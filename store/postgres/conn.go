@@ -104,7 +104,7 @@ func (s *Store) read(ctx context.Context, f func(c *pgxpool.Conn) error) error {
 func (s *Store) again(ctx context.Context, f func(c *pgxpool.Conn) error) error {
 	for try := 1; ; try++ {
 		err := s.with(ctx, f)
-		if err == nil || try == readTries || ctx.Err() != nil || !lost(err) {
+		if err == nil || try == readTries || ctx.Err() != nil || !lost(err) && !contended(err) {
 			return err
 		}
 	}

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
-	"io"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -11,7 +9,7 @@ import (
 )
 
 // Create implements [effectonce.Store]. A new operation and a repeat of a stored one take one round trip, which both share with
-// other callers; the repeat writes nothing. Looking for twins takes a transaction of its own (S3.8).
+// other callers; the repeat writes nothing. What looks at more than its key takes a transaction of its own: see careful.go.
 func (s *Store) Create(ctx context.Context, t effectonce.Transition) (effectonce.Operation, bool, error) {
 	if err := s.enter(ctx); err != nil {
 		return effectonce.Operation{}, false, err
@@ -23,7 +21,10 @@ func (s *Store) Create(ctx context.Context, t effectonce.Transition) (effectonce
 	}
 	run := s.creates
 	if twins(&t.To) {
-		run, w.lock = s.careful, twinLock(&t.To)
+		w.lock = twinLock(&t.To)
+	}
+	if careful(&t.To) {
+		run = s.careful
 	}
 	if err := run.do(ctx, w); err != nil {
 		return effectonce.Operation{}, false, s.place.mapError(err)
@@ -31,19 +32,12 @@ func (s *Store) Create(ctx context.Context, t effectonce.Transition) (effectonce
 	return w.op, w.created, nil
 }
 
-// twins reports whether the operation's terms ask for a twin alert.
-func twins(op *effectonce.Operation) bool {
-	return op.Terms.Twins != effectonce.TwinOff && !op.Twin.IsZero()
-}
-
 func (s *Store) newWrite(ctx context.Context, t effectonce.Transition) (*write, error) {
-	w := &write{t: t, lock: t.To.Key, size: sizeOf(&t.To)}
-	var id [8]byte
-	if _, err := io.ReadFull(s.rand, id[:]); err != nil {
-		return nil, &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Detail: "no randomness for a write's number", Cause: err}
+	id, err := s.writeID()
+	if err != nil {
+		return nil, err
 	}
-	w.id = int64(binary.BigEndian.Uint64(id[:]))
-	var err error
+	w := &write{t: t, lock: t.To.Key, size: sizeOf(&t.To), id: id}
 	if t.From.Version == 0 {
 		w.terms, err = s.intern(ctx, t.To.Terms)
 	}
@@ -91,7 +85,7 @@ func (s *Store) insert(ctx context.Context, c *pgxpool.Conn, batch []*write, dou
 	}
 	var at moment
 	var created []*write
-	var found []stored
+	var found []hit
 	decided := make([]bool, len(batch))
 	err = s.query(ctx, c, createStatement, append(s.clockParams(), rows.params()...), func(r *scanner) error {
 		clock := scanMoment(r)
@@ -105,9 +99,7 @@ func (s *Store) insert(ctx context.Context, c *pgxpool.Conn, batch []*write, dou
 			created = append(created, batch[i])
 			return nil
 		}
-		row := stored{w: batch[i]}
-		row.op, row.terms, row.changed = scanOperation(r)
-		found = append(found, row)
+		found = append(found, hit{batch[i], scanOperation(r)})
 		return nil
 	})
 	if err != nil {
@@ -125,48 +117,65 @@ func (s *Store) insert(ctx context.Context, c *pgxpool.Conn, batch []*write, dou
 			open = append(open, w)
 		}
 	}
-	for _, row := range found {
-		if err := s.exists(ctx, c, row, at, doubt); err != nil {
+	for _, h := range found {
+		if err := s.exists(ctx, pooled{s, c}, h.w, h.row, at, doubt); err != nil {
 			return nil, err
 		}
 	}
 	return open, nil
 }
 
-// stored is an operation that a write found, as it was read.
-type stored struct {
-	w       *write
-	op      effectonce.Operation
-	terms   int64
-	changed int64
+// hit is a write whose key is there.
+type hit struct {
+	w   *write
+	row stored
 }
 
 // exists answers a create with the operation that is there. After an attempt whose answer was lost it may be the write's own,
 // which its number says. If somebody has moved the operation on since, it is theirs.
-func (s *Store) exists(ctx context.Context, c *pgxpool.Conn, row stored, at moment, doubt bool) error {
-	op := row.op
+func (s *Store) exists(ctx context.Context, q queryer, w *write, row stored, at moment, doubt bool) error {
 	var err error
-	if op.Terms, err = s.termsOf(ctx, c, row.terms); err != nil {
+	if w.op, err = s.whole(ctx, q, row, at); err != nil {
 		return err
 	}
-	if op.AsOf, err = s.asOf(at, row.changed); err != nil {
-		return err
-	}
-	row.w.op = op
-	if doubt && op.Version == row.w.t.To.Version {
-		_, row.w.created, err = s.took(ctx, c, row.w)
+	if doubt && w.op.Key == w.t.To.Key && w.op.Version == w.t.To.Version {
+		_, w.created, err = s.took(ctx, q, w)
 	}
 	return err
+}
+
+// selectOriginal is the operation of an alias (S3.12).
+var selectOriginal = newStatement(`SELECT ` + selectColumns + ` FROM effectonce.operations o WHERE o.id = $1::bigint`)
+
+// whole is the operation of a row that was read at a moment: with its terms, and of an alias its operation.
+func (s *Store) whole(ctx context.Context, q queryer, row stored, at moment) (effectonce.Operation, error) {
+	if row.aliasOf != 0 {
+		alias := row
+		row = stored{}
+		err := q.query(ctx, selectOriginal, []any{alias.aliasOf}, func(r *scanner) error {
+			row = scanOperation(r)
+			return nil
+		})
+		if err == nil && row.terms == 0 {
+			err = &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Key: alias.op.Key, Detail: "the operation was forgotten at this moment", Remedy: "try again"}
+		}
+		if err != nil {
+			return effectonce.Operation{}, err
+		}
+	}
+	op := row.op
+	var err error
+	if op.Terms, err = s.termsOf(ctx, q, row.terms); err != nil {
+		return op, err
+	}
+	op.AsOf, err = s.asOf(at, row.changed)
+	return op, err
 }
 
 var selectWrite = newStatement(`SELECT e.at FROM effectonce.events e JOIN effectonce.operations o ON e.operation = o.id
 	WHERE o.key = $1::bytea AND e.write_id = $2::bigint`)
 
 // took reports whether the write took place, and when.
-func (s *Store) took(ctx context.Context, c *pgxpool.Conn, w *write) (at int64, ok bool, err error) {
-	err = s.query(ctx, c, selectWrite, [][]byte{w.t.To.Key[:], int8Bytes(w.id)}, func(r *scanner) error {
-		at, ok = r.integer(), true
-		return nil
-	})
-	return at, ok, err
+func (s *Store) took(ctx context.Context, q queryer, w *write) (at int64, ok bool, err error) {
+	return numberOf(ctx, q, selectWrite, w.t.To.Key[:], w.id)
 }

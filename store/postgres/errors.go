@@ -140,7 +140,7 @@ func contended(err error) bool {
 	case "40001", "40P01", "55P03":
 		return true
 	}
-	return false
+	return errors.Is(err, errClockMoved)
 }
 
 // ofTheRows reports whether an error may be due to one row of a statement, so that the others deserve a statement of their own.

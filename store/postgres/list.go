@@ -20,9 +20,9 @@ func (s *Store) List(ctx context.Context, f effectonce.Filter) (effectonce.Page,
 		return effectonce.Page{}, err
 	}
 	defer s.leave()
-	limit := cmp.Or(f.Limit, 50)
-	if limit < 1 || limit > effectonce.ListLimitMax {
-		return effectonce.Page{}, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "limit", Detail: fmt.Sprintf("%d is not between 1 and %d", f.Limit, effectonce.ListLimitMax)}
+	limit, err := pageLimit(f.Limit)
+	if err != nil {
+		return effectonce.Page{}, err
 	}
 	q, err := selectPage(f, limit+1)
 	if err != nil {
@@ -69,17 +69,17 @@ type pageQuery struct {
 
 // selectPage turns a filter into a query. The rare states come from narrow indexes instead of a walk over everything.
 func selectPage(f effectonce.Filter, limit int) (pageQuery, error) {
-	var all []string
+	all := []string{"alias_of IS NULL"}
 	var q pageQuery
 	param := func(v []byte) string {
 		q.params = append(q.params, v)
 		return "$" + strconv.Itoa(len(q.params))
 	}
-	if f.After != "" {
-		n, err := strconv.ParseInt(f.After, 10, 64)
-		if err != nil || n < 1 {
-			return q, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "after", Detail: "is not the end of a page", Remedy: "use the next of the page before"}
-		}
+	n, err := pageStart(f.After)
+	if err != nil {
+		return q, err
+	}
+	if n > 0 {
 		all = append(all, "id < "+param(int8Bytes(n))+"::bigint")
 	}
 	if len(f.States) > 0 {
@@ -95,7 +95,7 @@ func selectPage(f effectonce.Filter, limit int) (pageQuery, error) {
 	if f.Alarmed {
 		all = append(all, "alarm IS NOT NULL")
 	}
-	for _, e := range [][2]string{{"tenant", f.Tenant}, {"tool", f.Tool}, {"intent_id", f.IntentID}, {"run", f.Run}} {
+	for _, e := range [][2]string{{"tenant", f.Tenant}, {"tool", f.Tool}, {"intent_id", f.IntentID}, {"run", f.Run}, {"step", f.Step}} {
 		if e[1] != "" {
 			all = append(all, e[0]+" = "+param([]byte(storable(e[1])))+"::text")
 		}
@@ -107,9 +107,6 @@ func selectPage(f effectonce.Filter, limit int) (pageQuery, error) {
 			any = append(any, "position(lower("+text+") IN lower("+column+")) > 0")
 		}
 		all = append(all, "("+strings.Join(any, " OR ")+")")
-	}
-	if len(all) == 0 {
-		all = []string{"true"}
 	}
 	q.sql = "SELECT id FROM effectonce.operations WHERE " + strings.Join(all, " AND ") + " ORDER BY id DESC LIMIT " + strconv.Itoa(limit)
 	return q, nil
@@ -128,4 +125,25 @@ func rare(states []effectonce.State) string {
 	}
 	slices.Sort(from)
 	return strings.Join(slices.Compact(from), " UNION ALL ")
+}
+
+// pageLimit is the size of a page, 50 where none is asked for.
+func pageLimit(asked int) (int, error) {
+	limit := cmp.Or(asked, 50)
+	if limit < 1 || limit > effectonce.ListLimitMax {
+		return 0, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "limit", Detail: fmt.Sprintf("%d is not between 1 and %d", asked, effectonce.ListLimitMax)}
+	}
+	return limit, nil
+}
+
+// pageStart is the id before which a page begins, 0 for the first one.
+func pageStart(after string) (int64, error) {
+	if after == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(after, 10, 64)
+	if err != nil || n < 1 {
+		return 0, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "after", Detail: "is not the end of a page", Remedy: "use the next of the page before"}
+	}
+	return n, nil
 }

@@ -22,7 +22,7 @@ var migrations embed.FS
 
 const (
 	// schemaVersion is the number of the last migration.
-	schemaVersion = 1
+	schemaVersion = 2
 	versionTable  = "effectonce.schema_migrations"
 	// migratePatience bounds how long programs that start at once try again after they got in each other's way.
 	migratePatience = 30 * time.Second

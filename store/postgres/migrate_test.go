@@ -24,11 +24,11 @@ func TestSeveralMigrateAtOnce(t *testing.T) {
 			t.Errorf("created %v, %v", created, err)
 		}
 	})
-	if n := count(t, plain(t, at), "SELECT count(*) FROM effectonce.schema_migrations WHERE version_id = 1"); n != 1 {
-		t.Errorf("the first migration was made %d times", n)
+	if n := count(t, plain(t, at), "SELECT count(*) FROM effectonce.schema_migrations WHERE version_id > 0"); n != 2 {
+		t.Errorf("%d migrations were made", n)
 	}
 	again, err := postgres.Migrate(t.Context(), at)
-	if err != nil || again != (postgres.Migration{From: 1, To: 1}) {
+	if err != nil || again != (postgres.Migration{From: 2, To: 2}) {
 		t.Errorf("again: %+v, %v", again, err)
 	}
 }

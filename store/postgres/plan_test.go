@@ -18,8 +18,14 @@ func TestPlansOfTheHotPathDoNotGrow(t *testing.T) {
 	s := opened(t, pgtest.URL(t), Options{})
 	for _, c := range []struct{ name, sql string }{
 		{"create", createStatement.sql},
-		{"apply", applyStatement.sql},
-		{"apply an alarm", applyAlarmStatement.sql},
+		{"apply", applyStatements[0][0].sql},
+		{"apply what is kept for a time", applyStatements[0][1].sql},
+		{"apply an alarm", applyStatements[1][0].sql},
+		{"record with care", recordStatement.sql},
+		{"apply with care", applyOneStatement.sql},
+		{"lock what is released", lockLimits.sql},
+		{"reserve", reserveStatement.sql},
+		{"what is to be purged", selectPurgeable.sql},
 		{"extend", extendStatement.sql},
 		{"load", selectOperation.sql},
 		{"due", selectDue.sql},

@@ -71,7 +71,13 @@ type Store struct {
 	closing sync.Once
 }
 
-var _ effectonce.Store = (*Store)(nil)
+var (
+	_ effectonce.Store     = (*Store)(nil)
+	_ effectonce.Limits    = (*Store)(nil)
+	_ effectonce.Journal   = (*Store)(nil)
+	_ effectonce.Outbox    = (*Store)(nil)
+	_ effectonce.Retention = (*Store)(nil)
+)
 
 // Open connects to the database at url (postgres://user:password@host:port/database?option=value) and brings its schema up to
 // date; any number of processes may do so at once. The error is an [effectonce.ErrStoreBroken] where the database cannot be used
@@ -111,7 +117,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s.creates = newBatcher(s.createBatch, batchMax, writersMax)
 	s.creates.follow = true
 	s.applies = newBatcher(s.applyBatch, batchMax, writersMax)
-	s.careful = newBatcher(s.createCarefully, 1, carefulMax)
+	s.careful = newBatcher(s.writeCarefully, 1, carefulMax)
 	return s, nil
 }
 

@@ -42,9 +42,7 @@ func (s *Store) operations(ctx context.Context, c *pgxpool.Conn, st *statement, 
 		if r.null() {
 			return nil
 		}
-		var row stored
-		row.op, row.terms, row.changed = scanOperation(r)
-		rows = append(rows, row)
+		rows = append(rows, scanOperation(r))
 		return nil
 	})
 	if err != nil {
@@ -58,13 +56,15 @@ func (s *Store) operations(ctx context.Context, c *pgxpool.Conn, st *statement, 
 	}
 	ops := make([]effectonce.Operation, len(rows))
 	for i, row := range rows {
-		ops[i] = row.op
-		if ops[i].Terms, err = s.termsOf(ctx, c, row.terms); err != nil {
-			return nil, err
+		if !people {
+			if ops[i], err = s.whole(ctx, pooled{s, c}, row, at); err != nil {
+				return nil, err
+			}
+			continue
 		}
-		if people {
-			ops[i].AsOf = at.now
-		} else if ops[i].AsOf, err = s.asOf(at, row.changed); err != nil {
+		ops[i] = row.op
+		ops[i].AsOf = at.now
+		if ops[i].Terms, err = s.termsOf(ctx, pooled{s, c}, row.terms); err != nil {
 			return nil, err
 		}
 	}
@@ -79,7 +79,7 @@ func (s *Store) asOf(at moment, changed int64) (time.Time, error) {
 	case ahead <= 0:
 		return at.now, nil
 	case ahead > effectonce.StoreClockTolerance:
-		return time.Time{}, stepped(ahead)
+		return time.Time{}, s.stepped(changed, ahead)
 	}
 	return time.UnixMicro(changed).UTC(), nil
 }
@@ -109,23 +109,12 @@ ORDER BY o.due_at, o.id`)
 
 // Due implements [effectonce.Store]. It reads only what is due, however many operations are stored.
 func (s *Store) Due(ctx context.Context, limit int) ([]effectonce.Operation, error) {
-	if limit <= 0 {
-		return nil, nil
-	}
-	if err := s.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer s.leave()
-	var ops []effectonce.Operation
-	err := s.read(ctx, func(c *pgxpool.Conn) (err error) {
-		ops, err = s.operations(ctx, c, selectDue, append(s.clockParams(), int8Bytes(int64(limit))), false)
-		return err
-	})
-	return ops, s.place.mapError(err)
+	return s.some(ctx, selectDue, [][]byte{int8Bytes(int64(limit))}, limit)
 }
 
-var selectEvents = newStatement(`SELECT e.at, ` + names(eventColumns, "e.") + `
-	FROM effectonce.operations o JOIN effectonce.events e ON e.operation = o.id WHERE o.key = $1::bytea ORDER BY e.seq`)
+var selectEvents = newStatement(`SELECT o.key, e.at, ` + names(eventColumns, "e.") + `
+	FROM effectonce.operations k JOIN effectonce.operations o ON o.id = coalesce(k.alias_of, k.id) JOIN effectonce.events e ON e.operation = o.id
+	WHERE k.key = $1::bytea ORDER BY e.seq`)
 
 // Events implements [effectonce.Store].
 func (s *Store) Events(ctx context.Context, key effectonce.Key) ([]effectonce.Event, error) {
@@ -137,9 +126,40 @@ func (s *Store) Events(ctx context.Context, key effectonce.Key) ([]effectonce.Ev
 	err := s.read(ctx, func(c *pgxpool.Conn) error {
 		events = nil
 		return s.query(ctx, c, selectEvents, [][]byte{key[:]}, func(r *scanner) error {
-			events = append(events, scanEvent(r, key))
+			events = append(events, scanEvent(r))
 			return nil
 		})
 	})
 	return events, s.place.mapError(err)
+}
+
+var selectWaiting = newStatement(`WITH c AS MATERIALIZED (` + clockSQL + `)
+SELECT c.now, c.behind, c.high, ` + selectColumns + `
+FROM c LEFT JOIN LATERAL (SELECT * FROM effectonce.operations d
+	WHERE d.due_at IS NOT NULL AND d.tool = $3::text AND d.tenant = $4::text
+	AND (d.state = 'pending' AND d.hold IS NULL OR d.state = 'unknown' OR d.state = 'in_progress' AND d.due_at <= c.now)
+	ORDER BY d.due_at, d.id LIMIT $5::bigint) o ON true
+ORDER BY o.due_at, o.id`)
+
+// Waiting implements [effectonce.Store]. It walks over what is not settled.
+func (s *Store) Waiting(ctx context.Context, tenant, tool string, limit int) ([]effectonce.Operation, error) {
+	params := [][]byte{[]byte(storable(tool)), []byte(storable(tenant)), int8Bytes(int64(limit))}
+	return s.some(ctx, selectWaiting, params, limit)
+}
+
+// some reads the operations that a statement selects, the clock's parameters being its first.
+func (s *Store) some(ctx context.Context, st *statement, params [][]byte, limit int) ([]effectonce.Operation, error) {
+	if limit <= 0 {
+		return nil, nil
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	var ops []effectonce.Operation
+	err := s.read(ctx, func(c *pgxpool.Conn) (err error) {
+		ops, err = s.operations(ctx, c, st, append(s.clockParams(), params...), false)
+		return err
+	})
+	return ops, s.place.mapError(err)
 }

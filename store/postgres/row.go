@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/effectonce/effectonce"
 )
@@ -38,6 +39,10 @@ var (
 	)
 	// As in times: bit i of the column moved belongs to the i-th.
 	momentColumns = columns(typeInt, "due_at opened_at started_at first_sent_at last_sent_at taken_at retry_at settled_at created_at")
+	// rareColumns are the part of identity that few operations have: those that are recorded carefully.
+	rareColumns = slices.Concat(columns(typeBytes, "compensates aliases"), columns(typeText, "limits"), columns(typeInt, "forget_at"))
+	// keptColumns are the moments of retention, which follow those of momentColumns in times.
+	keptColumns = columns(typeInt, "purge_at purged_at")
 	// operation and at are set by the statement.
 	eventColumns = slices.Concat(
 		columns(typeInt, "seq token attempt epoch line write_id"),
@@ -47,7 +52,7 @@ var (
 )
 
 // operationColumns are what a whole operation is read from, changed_at first.
-var operationColumns = slices.Concat(columns(typeInt, "changed_at"), identityColumns, lifeColumns, momentColumns)
+var operationColumns = slices.Concat(columns(typeInt, "changed_at"), identityColumns, lifeColumns, momentColumns, keptColumns, rareColumns, columns(typeInt, "alias_of"))
 
 // selectColumns are operationColumns of the table o.
 var selectColumns = names(operationColumns, "o.")
@@ -126,13 +131,46 @@ func (a *arrays) life(op *effectonce.Operation) error {
 	return nil
 }
 
-// moments are the times, and which of them are distances from the moment of the write.
-func (a *arrays) moments(t effectonce.Transition) {
+// moments are the times, and which of them are distances from the moment of the write. kept are those of retention.
+func (a *arrays) moments(t effectonce.Transition) (kept [timesCount - momentsCount]*int64) {
 	at, moved := relative(t)
-	for i := range at {
-		a.maybe(at[i])
+	for _, us := range at[:momentsCount] {
+		a.maybe(us)
 	}
 	a.integer(moved)
+	return [timesCount - momentsCount]*int64(at[momentsCount:])
+}
+
+// rare writes rareColumns.
+func (a *arrays) rare(op *effectonce.Operation) error {
+	hash(a, op.Compensates)
+	a.blob(keysBytes(op.Aliases))
+	limits := &op.Limits
+	if len(op.Limits) == 0 {
+		limits = nil
+	}
+	if err := document(a, limits); err != nil {
+		return err
+	}
+	a.maybe(micros(op.ForgetAt))
+	return nil
+}
+
+// micros is a time as it is stored.
+func micros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	us := effectonce.StoredTime(t).UnixMicro()
+	return &us
+}
+
+func keysBytes(keys []effectonce.Key) []byte {
+	var b []byte
+	for _, k := range keys {
+		b = append(b, k[:]...)
+	}
+	return b
 }
 
 func (a *arrays) event(e *effectonce.Event, writeID int64) {
@@ -155,16 +193,26 @@ func (a *arrays) event(e *effectonce.Event, writeID int64) {
 	a.text(e.Reason)
 }
 
-// scanOperation reads operationColumns; the terms are known by their id only. changed is when the last transition was.
-func scanOperation(r *scanner) (op effectonce.Operation, terms, changed int64) {
-	changed = r.integer()
+// stored is a row as it was read: its terms are known by their id only, changed is when the last transition was. aliasOf says that it
+// is only a key, of the operation with that id.
+type stored struct {
+	op      effectonce.Operation
+	terms   int64
+	changed int64
+	aliasOf int64
+}
+
+// scanOperation reads operationColumns.
+func scanOperation(r *scanner) stored {
+	row := stored{changed: r.integer()}
+	op := &row.op
 	op.Key = effectonce.Key(r.hash())
 	op.Tenant, op.Tool, op.Scope, op.Run, op.Step, op.IntentID = r.text(), r.text(), effectonce.Scope(r.text()), r.text(), r.text(), r.text()
 	op.Revision = r.number()
 	op.Supersedes, op.SupersedeReason, op.Actor = effectonce.Key(r.hash()), r.text(), r.text()
 	op.Fingerprint, op.RequestScope, op.Resource = r.hash(), r.text(), r.text()
 	op.Twin, op.TwinOf = r.hash(), effectonce.Key(r.hash())
-	terms = r.integer()
+	row.terms = r.integer()
 	op.Stamp = r.text()
 	same := r.integer()
 	op.Business, op.Arguments, op.Request = r.blob(), r.blob(), r.blob()
@@ -185,14 +233,22 @@ func scanOperation(r *scanner) (op effectonce.Operation, terms, changed int64) {
 	op.Evidence = scanDocument[effectonce.Evidence](r)
 	op.Failure = scanDocument[effectonce.Failure](r)
 	op.ResultDigest, op.ResultOmitted, op.Result = r.hash(), r.text(), r.blob()
-	for _, at := range times(&op) {
+	for _, at := range times(op) {
 		*at = r.at()
 	}
-	return op, terms, changed
+	op.Compensates = effectonce.Key(r.hash())
+	op.Aliases = r.keys()
+	if limits := scanDocument[[]effectonce.Limit](r); limits != nil {
+		op.Limits = *limits
+	}
+	op.ForgetAt = r.at()
+	row.aliasOf = r.integer()
+	return row
 }
 
-func scanEvent(r *scanner, key effectonce.Key) effectonce.Event {
-	e := effectonce.Event{Key: key}
+// scanEvent reads the operation's key, the moment, and eventColumns.
+func scanEvent(r *scanner) effectonce.Event {
+	e := effectonce.Event{Key: effectonce.Key(r.hash())}
 	e.At = r.at()
 	e.Seq, e.Token, e.Attempt, e.Epoch, e.Line = r.integer(), r.integer(), r.number(), r.number(), r.number()
 	r.skip(1) // write_id

@@ -85,13 +85,13 @@ func (s *Store) intern(ctx context.Context, t effectonce.Terms) (int64, error) {
 }
 
 // termsOf returns the terms with the id.
-func (s *Store) termsOf(ctx context.Context, c *pgxpool.Conn, id int64) (effectonce.Terms, error) {
+func (s *Store) termsOf(ctx context.Context, q queryer, id int64) (effectonce.Terms, error) {
 	if t, ok := s.terms.terms(id); ok {
 		return t, nil
 	}
 	var t effectonce.Terms
 	found := false
-	err := s.query(ctx, c, selectTerms, [][]byte{int8Bytes(id)}, func(r *scanner) error {
+	err := q.query(ctx, selectTerms, []any{id}, func(r *scanner) error {
 		found = true
 		return json.Unmarshal([]byte(r.text()), &t)
 	})

@@ -115,6 +115,28 @@ func (a *arrays) params() [][]byte {
 	return all
 }
 
+// plain are the values of the only row, as drivers of any kind take them.
+func (a *arrays) plain() []any {
+	all := make([]any, len(a.cols))
+	for i, c := range a.cols {
+		if a.null[i] {
+			continue
+		}
+		b := a.bufs[i][arrayHeader+4 : a.first[i]]
+		switch c.sqlType {
+		case typeInt:
+			all[i] = int64(binary.BigEndian.Uint64(b))
+		case typeBool:
+			all[i] = b[0] == 1
+		case typeText:
+			all[i] = string(b)
+		default:
+			all[i] = append([]byte{}, b...)
+		}
+	}
+	return all
+}
+
 // end ends the element that began at the column's length before, and goes on to the next column. An element like the first one's
 // is not kept as long as all are.
 func (a *arrays) end(before int) {
@@ -290,6 +312,16 @@ func (r *scanner) hash() (h canon.Digest) {
 	}
 	copy(h[:], b)
 	return h
+}
+
+// keys reads keys that were written one behind the other.
+func (r *scanner) keys() []effectonce.Key {
+	b := r.next()
+	var keys []effectonce.Key
+	for ; len(b) >= len(effectonce.Key{}); b = b[len(effectonce.Key{}):] {
+		keys = append(keys, effectonce.Key(b[:len(effectonce.Key{})]))
+	}
+	return keys
 }
 
 func (r *scanner) at() time.Time {
