@@ -34,6 +34,7 @@ var rooms = map[string]room{
 	"config":         {[]string{".", "canon", "policy", "contract", "provider", "events"}, "the configuration ties tools to providers; it opens no store and speaks no protocol"},
 	"api":            {[]string{".", "canon", "journal", "events"}, "a surface turns its protocol into intents and outcomes; tools and stores are handed to it by cmd"},
 	"client":         {[]string{".", "canon"}, "the client needs the vocabulary and nothing of the daemon"},
+	"idempotency":    {[]string{".", "canon"}, "middleware for other people's servers stands on the guard alone; the daemon and its surfaces do not come along"},
 	"store/memory":   {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
 	"store/sqlite":   {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
 	"store/postgres": {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
