@@ -51,7 +51,7 @@ type Intent struct {
 	// Terms are fixed with the first claim. What is zero takes its default.
 	Terms Terms
 	// Formerly are the identities that the intent had under the other live identity versions of its tool (S3.12). It is one
-	// operation under all of them.
+	// operation under all of them. An empty IntentID is ID: the caller gave it then as now.
 	Formerly []Identity
 	// Limits are the totals that the operation counts against (S8.3).
 	Limits []Limit
@@ -121,6 +121,9 @@ func (in Intent) normalise() (Intent, error) {
 	in.Formerly = slices.Clone(in.Formerly)
 	for i := range in.Formerly {
 		in.Formerly[i].Tenant, in.Formerly[i].Tool = in.Tenant, in.Tool
+		if in.Formerly[i].IntentID == "" {
+			in.Formerly[i].IntentID = in.ID
+		}
 	}
 	if in.Supersedes != nil {
 		if in.Supersedes.Reason == "" {

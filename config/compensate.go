@@ -63,6 +63,6 @@ func (t *Tool) Compensation(op effectonce.Operation, meta policy.Meta) (tool str
 	}
 	in = by.Policy.IntentOf(reading, args, meta)
 	in.Tenant, in.Scope, in.Compensates = op.Tenant, effectonce.ScopeBusiness, op.Key
-	in.Under = by.under(args, in.Business)
+	in.Under = by.under(in.Arguments, in.Business)
 	return c.Tool, in, true, by.complete(&in, reading)
 }

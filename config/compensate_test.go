@@ -47,7 +47,7 @@ func (c charged) EffectReference() string { return c.ID }
 // S11.3: an effect is undone by an operation of its own, once, whoever asks for it and however often.
 func TestACompensationIsMadeOfWhatTookEffect(t *testing.T) {
 	t.Parallel()
-	c := mustParse(t, "effectonce.yaml", []byte(charges + "      currency: {}\n"))
+	c := mustParse(t, "effectonce.yaml", []byte(charges+"      currency: {}\n"))
 	guard := effectonce.New(memorystore.Open(memorystore.Options{}), effectonce.Options{})
 	first := charge(t, guard, c, `{"order":"o-1","amount":480,"note":"x"}`)
 	var got []effectonce.Key

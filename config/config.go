@@ -16,6 +16,7 @@ import (
 	"github.com/effectonce/effectonce/canon"
 	"github.com/effectonce/effectonce/contract"
 	"github.com/effectonce/effectonce/events"
+	"github.com/effectonce/effectonce/policy"
 )
 
 // What holds where the file says nothing.
@@ -24,7 +25,7 @@ const (
 	DefaultStore  = "effectonce.db"
 )
 
-// Config is a checked configuration.
+// Config is a checked configuration. Only [Config.KeepIdentities] changes it, before the first call.
 type Config struct {
 	// File is where it was read from, for messages.
 	File string
@@ -222,13 +223,19 @@ func (r *reading) contractNames() []string {
 // (S3.11). It is called once the store is open and before the first call.
 func (c *Config) Keep(ctx context.Context, put func(ctx context.Context, doc []byte) (canon.Digest, error)) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		t := c.Tools[name]
-		digest, err := put(ctx, t.Policy.Document())
-		if err != nil {
-			return fmt.Errorf("store the policy of %s: %w", name, err)
+		// An identity of operations without a policy has a policy only here.
+		policies := []*policy.Tool{c.Tools[name].Policy}
+		for _, f := range c.Tools[name].former {
+			policies = append(policies, f.policy)
 		}
-		if digest.String() != t.Policy.Version {
-			return fmt.Errorf("store the policy of %s: the store calls it %s, and its version is %s", name, digest, t.Policy.Version)
+		for _, p := range policies {
+			digest, err := put(ctx, p.Document())
+			if err != nil {
+				return fmt.Errorf("store the policy of %s: %w", name, err)
+			}
+			if digest.String() != p.Version {
+				return fmt.Errorf("store the policy of %s: the store calls it %s, and its version is %s", name, digest, p.Version)
+			}
 		}
 	}
 	return nil

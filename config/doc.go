@@ -7,5 +7,5 @@
 //
 // Every field is described in docs/configuration.md; a test compares that page with the structs of file.go.
 //
-// A [Config] is not changed after it was read, and safe for concurrent use. The API is unstable.
+// A [Config] is not changed after [Config.KeepIdentities], and then safe for concurrent use. The API is unstable.
 package config

@@ -2,6 +2,7 @@ package config
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,24 +13,34 @@ import (
 	"github.com/effectonce/effectonce/policy"
 )
 
-// CheckIdentities refuses a configuration under which a tool's stored operations would not be recognised any more: another scope,
-// template or normaliser gives the same call another key, and the same intent would execute again (S3.12). What decides is the policy
-// of the tool's newest operation. For the tools in accepted the edit is meant. It is called once the store is open and before the first
-// call. The error is a [Problems], or says that the store cannot be read.
-func (c *Config) CheckIdentities(ctx context.Context, store effectonce.Store, accepted map[string]bool) error {
+// This file is S3.12: an edit of scope, template or normalisers gives the same call another key. Its new operations get the keys
+// of the earlier identities too, so that a call from before the edit is still the same operation.
+//
+// The earlier identities of a tool are found from its newest operation: that was recorded under a policy whose document names those
+// before it ([policy.Tool.WithFormerly]). So every operation has the key of the oldest identity that is still alive, whichever daemon
+// recorded it, and two operations of one intent always share a key.
+
+// Operations is what of a store is read to find earlier identities.
+type Operations interface {
+	List(ctx context.Context, f effectonce.Filter) (effectonce.Page, error)
+	Document(ctx context.Context, digest canon.Digest) ([]byte, error)
+}
+
+// KeepIdentities finds the earlier identities of each tool, and lets its calls have them too. It refuses a configuration with which
+// they cannot be computed from every call: the same intent would execute again. For the tools in accepted the edit is meant, and
+// their earlier identities end. It is called once the store is open, before [Config.Keep] and the first call. The error is a
+// [Problems], or says that the store cannot be read.
+func (c *Config) KeepIdentities(ctx context.Context, store Operations, accepted map[string]bool) error {
 	var problems Problems
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		if accepted[name] {
-			continue
-		}
 		t := c.Tools[name]
-		detail, err := t.reidentified(ctx, store)
+		detail, err := t.keepIdentities(ctx, store, accepted[name])
 		if err != nil {
 			return fmt.Errorf("compare the identities of %s with the store's: %w", name, err)
 		}
 		if detail != "" {
 			problems = append(problems, Problem{File: c.File, Line: t.line, Column: t.column, Field: field([]string{"tools", name}), Detail: detail,
-				Remedy: "restore scope, intent_id and the normalisers of its arguments; or, if no call from before the edit can come again, start once with: serve --new-identity " + name})
+				Remedy: "restore scope, intent_id and its arguments; or, if no call from before the edit can come again, start once with: serve --new-identity " + name})
 		}
 	}
 	if len(problems) > 0 {
@@ -38,52 +49,130 @@ func (c *Config) CheckIdentities(ctx context.Context, store effectonce.Store, ac
 	return nil
 }
 
-// reidentified says how the identities of the tool's stored operations differ from those that it would give now; "" if they do not.
-func (t *Tool) reidentified(ctx context.Context, store effectonce.Store) (string, error) {
-	page, err := store.List(ctx, effectonce.Filter{Tool: t.Policy.Name, Limit: 1})
-	if err != nil || len(page.Operations) == 0 {
-		return "", err
+// keepIdentities says why an earlier identity of the tool cannot be kept; "" if all are.
+func (t *Tool) keepIdentities(ctx context.Context, store Operations, accepted bool) (string, error) {
+	if t.terms.Class == effectonce.ClassReadOnly {
+		return "", nil
 	}
-	newest := page.Operations[0]
-	const follows = ": they would not be recognised, and the same intent would execute again"
-	before, err := t.policyOf(ctx, store, newest)
-	if effectonce.CodeOf(err) == effectonce.CodePolicyGone {
-		return "its operations were recorded under a policy that cannot be read here (" + err.Error() + ")" + follows, nil
-	}
-	if err != nil {
-		return "", err
-	}
-	was, err := before.IdentityVersion()
+	earlier, detail, err := t.earlier(ctx, store)
 	if err != nil {
 		return "", err
 	}
 	is, err := t.Policy.IdentityVersion()
-	if err != nil || was == is {
+	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("its operations were recorded under another identity (%s), and now it is %s%s", before.IdentityWords(), t.Policy.IdentityWords(), follows), nil
+	if accepted {
+		if detail != "" || len(earlier) == 0 {
+			return "", nil
+		}
+		if newest, err := earlier[0].IdentityVersion(); err != nil || newest != is {
+			return "", err
+		}
+	}
+	if detail != "" {
+		return detail, nil
+	}
+	var kept []former
+	seen := map[canon.Digest]bool{is: true}
+	for _, old := range earlier {
+		was, err := old.IdentityVersion()
+		if err != nil {
+			return "", err
+		}
+		if seen[was] {
+			continue
+		}
+		seen[was] = true
+		f, err := t.Policy.Former(old)
+		if err != nil {
+			return fmt.Sprintf("its operations were recorded under another identity (%s), and now it is %s; %s: they would not be recognised, and the same intent would execute again",
+				old.IdentityWords(), t.Policy.IdentityWords(), err), nil
+		}
+		kept = append(kept, former{policy: old, Former: f})
+	}
+	return t.have(kept)
 }
 
-// policyOf is the policy under which an operation was recorded. Where there was none, the caller gave the intent id.
-func (t *Tool) policyOf(ctx context.Context, store effectonce.Store, op effectonce.Operation) (*policy.Tool, error) {
-	if op.Terms.Policy == "" {
+// former is an earlier identity of a tool, with the policy that it comes from.
+type former struct {
+	policy *policy.Tool
+	*policy.Former
+}
+
+// have lets the tool's calls have earlier identities.
+func (t *Tool) have(earlier []former) (string, error) {
+	if len(earlier) > policy.FormerMax {
+		return fmt.Sprintf("it has had more than %d identities", policy.FormerMax), nil
+	}
+	versions := make([]string, len(earlier))
+	for i, f := range earlier {
+		versions[i] = f.policy.Version
+	}
+	with, err := t.Policy.WithFormerly(versions)
+	if err != nil {
+		return "", err
+	}
+	t.Policy, t.terms.Policy, t.former = with, with.Version, earlier
+	return "", nil
+}
+
+// lookBack is how many operations without a policy are passed over on the way to one with a policy.
+const lookBack = 50
+
+// earlier lists the policies of the tool's newest operation and those that it names; detail says which of them cannot be read.
+func (t *Tool) earlier(ctx context.Context, store Operations) (found []*policy.Tool, detail string, err error) {
+	page, err := store.List(ctx, effectonce.Filter{Tool: t.Policy.Name, Limit: 1})
+	if err != nil || len(page.Operations) == 0 {
+		return nil, "", err
+	}
+	if page.Operations[0].Terms.Policy == "" {
+		// Somebody recorded it without this configuration, which ends nothing.
+		if page, err = store.List(ctx, effectonce.Filter{Tool: t.Policy.Name, Limit: lookBack}); err != nil {
+			return nil, "", err
+		}
+	}
+	var versions []string
+	for _, op := range page.Operations {
+		if op.Terms.Policy != "" {
+			versions = append(versions, op.Terms.Policy)
+			break
+		}
 		none, problems := policy.Compile(policy.Spec{Name: op.Tool, Scope: op.Scope})
 		if len(problems) > 0 {
-			return nil, errors.New(problems[0].String())
+			return nil, "", errors.New(problems[0].String())
 		}
-		return none, nil
+		found = append(found, none)
 	}
-	if op.Terms.Policy == t.Policy.Version {
+	for i := 0; i < len(versions) && i <= policy.FormerMax; i++ {
+		old, err := t.version(ctx, store.Document, versions[i])
+		if effectonce.CodeOf(err) == effectonce.CodePolicyGone {
+			return found, "its operations were recorded under a policy that cannot be read here (" + err.Error() + "): they would not be recognised, and the same intent would execute again", nil
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		found = append(found, old)
+		if i == 0 {
+			versions = append(versions, old.Formerly()...)
+		}
+	}
+	return found, "", nil
+}
+
+// version reads a kept version of the tool's policy.
+func (t *Tool) version(ctx context.Context, document func(ctx context.Context, digest canon.Digest) ([]byte, error), version string) (*policy.Tool, error) {
+	if version == t.Policy.Version {
 		return t.Policy, nil
 	}
 	gone := func(err error) error {
-		return &effectonce.Error{Code: effectonce.CodePolicyGone, Field: "policy", Detail: "the store has no policy version " + op.Terms.Policy, Cause: err}
+		return &effectonce.Error{Code: effectonce.CodePolicyGone, Field: "policy", Detail: "the store has no policy version " + version, Cause: err}
 	}
-	digest, err := canon.ParseDigest(op.Terms.Policy)
+	digest, err := canon.ParseDigest(version)
 	if err != nil {
 		return nil, gone(err)
 	}
-	doc, err := store.Document(ctx, digest)
+	doc, err := document(ctx, digest)
 	if errors.Is(err, effectonce.ErrNotFound) {
 		return nil, gone(err)
 	}
@@ -91,4 +180,26 @@ func (t *Tool) policyOf(ctx context.Context, store effectonce.Store, op effecton
 		return nil, err
 	}
 	return policy.FromDocument(doc)
+}
+
+// formerly are the identities that a call has besides its present one.
+func (t *Tool) formerly(args json.RawMessage, meta policy.Meta) ([]effectonce.Identity, error) {
+	var identities []effectonce.Identity
+	for _, f := range t.former {
+		id, err := f.Identity(args, meta)
+		if err != nil {
+			return nil, err
+		}
+		identities = append(identities, id)
+	}
+	return identities, nil
+}
+
+// Formerly says for people which identities the tool's operations have had before, and still have.
+func (t *Tool) Formerly() []string {
+	var words []string
+	for _, f := range t.former {
+		words = append(words, f.policy.IdentityWords())
+	}
+	return words
 }

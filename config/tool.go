@@ -28,6 +28,7 @@ type Tool struct {
 	config  *Config
 	terms   effectonce.Terms
 	adapter *provider.HTTP // Provider, as what it is; nil where there is none
+	former  []former       // earlier identities that its operations have too
 	// line and column are the tool's place in the file.
 	line, column int
 }
@@ -44,7 +45,10 @@ func (t *Tool) Intent(args json.RawMessage, meta policy.Meta) (effectonce.Intent
 		return effectonce.Intent{}, err
 	}
 	in := t.Policy.IntentOf(reading, args, meta)
-	in.Under = t.under(args, in.Business)
+	in.Under = t.under(in.Arguments, in.Business)
+	if in.Formerly, err = t.formerly(args, meta); err != nil {
+		return effectonce.Intent{}, err
+	}
 	if err := t.complete(&in, reading); err != nil {
 		return effectonce.Intent{}, err
 	}
@@ -67,8 +71,12 @@ func (t *Tool) complete(in *effectonce.Intent, reading policy.Reading) (err erro
 // under reads the same call under another policy version (S3.11).
 func (t *Tool) under(args, business json.RawMessage) func(context.Context, string) (json.RawMessage, error) {
 	return func(ctx context.Context, version string) (json.RawMessage, error) {
-		if version == t.Policy.Version {
+		switch version {
+		case t.Policy.Version:
 			return business, nil
+		case "":
+			// Without a policy all arguments are compared as they are.
+			return args, nil
 		}
 		if t.config.Documents == nil {
 			return nil, &effectonce.Error{Code: effectonce.CodePolicyGone, Field: "policy", Detail: "the policy version of the first claim is not kept here", Remedy: "restore the configuration of that time"}

@@ -34,6 +34,7 @@ type Tool struct {
 
 	spec      Spec
 	document  []byte
+	formerly  []string
 	arguments map[string]*argument
 	drop      map[string]bool
 	intentID  *template
@@ -81,7 +82,7 @@ func Compile(spec Spec) (*Tool, []Problem) {
 	if len(c.problems) > 0 {
 		return nil, c.problems
 	}
-	document, err := documentOf(spec)
+	document, err := documentOf(spec, nil)
 	if err != nil {
 		c.add("cannot be written as JSON: "+err.Error(), "use plain values", "call")
 		return nil, c.problems

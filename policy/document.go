@@ -16,10 +16,12 @@ const documentFormat = 1
 type document struct {
 	Format int  `json:"format"`
 	Policy Spec `json:"policy"`
+	// Formerly are the versions with earlier identities (S3.12).
+	Formerly []string `json:"formerly,omitempty"`
 }
 
-func documentOf(spec Spec) ([]byte, error) {
-	plain, err := json.Marshal(document{Format: documentFormat, Policy: spec})
+func documentOf(spec Spec, formerly []string) ([]byte, error) {
+	plain, err := json.Marshal(document{Format: documentFormat, Policy: spec, Formerly: formerly})
 	if err != nil {
 		return nil, err
 	}
@@ -56,6 +58,6 @@ func FromDocument(doc []byte) (*Tool, error) {
 		return nil, gone("the stored policy is not valid here: "+problems[0].String(), nil)
 	}
 	// What was stored keeps its own version, also if a release writes the same policy in another form.
-	t.document, t.Version = bytes.Clone(doc), versionOf(doc)
+	t.document, t.Version, t.formerly = bytes.Clone(doc), versionOf(doc), d.Formerly
 	return t, nil
 }

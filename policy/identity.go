@@ -15,7 +15,7 @@ import (
 // IdentityVersion is the digest of what decides about keys: scope, template, and the arguments that the template names, with
 // their normalisers (S3.12). Two versions of a policy with the same IdentityVersion give the same call the same key.
 func (t *Tool) IdentityVersion() (canon.Digest, error) {
-	doc, err := documentOf(t.identity())
+	doc, err := documentOf(t.identity(), nil)
 	if err != nil {
 		return canon.Digest{}, err
 	}

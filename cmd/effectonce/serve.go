@@ -70,7 +70,7 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	if err != nil {
 		return err
 	}
-	if err := cfg.CheckIdentities(starting, store, accepted); err != nil {
+	if err := cfg.KeepIdentities(starting, store, accepted); err != nil {
 		return errors.Join(err, store.Close())
 	}
 	for name := range accepted {
