@@ -44,15 +44,15 @@ func (p place) mapError(err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Detail: "the caller gave up, or the database did not answer in time", Cause: cause}
 	}
-	var e *pgconn.PgError
-	if !errors.As(err, &e) {
+	state := code(err)
+	if state == "" {
 		var dialing *pgconn.ConnectError
 		if errors.As(err, &dialing) {
 			return unavailable("no connection", "see that the server runs and the address is right")
 		}
 		return unavailable("the connection was lost", "try again")
 	}
-	switch e.Code {
+	switch state {
 	case "40001", "40P01", "55P03":
 		return unavailable("others are at the same rows", "try again")
 	case "53300":
@@ -80,7 +80,7 @@ func (p place) mapError(err error) error {
 	case "XX001", "XX002":
 		return broken("the database is corrupt", "stop the server, keep a copy, and restore a backup")
 	}
-	switch e.Code[:min(2, len(e.Code))] {
+	switch state[:min(2, len(state))] {
 	case "08", "57", "58", "53":
 		return unavailable("the server stopped, or the connection was lost", "try again")
 	case "40", "25":
@@ -150,10 +150,11 @@ func ofTheRows(err error) bool {
 	return class == "22" || class == "23" || class == "40" || class == "54" || class == "55"
 }
 
+// code is the server's code for an error, by whatever driver; empty for one of the connection.
 func code(err error) string {
-	var e *pgconn.PgError
+	var e interface{ SQLState() string }
 	if errors.As(err, &e) {
-		return e.Code
+		return e.SQLState()
 	}
 	return ""
 }

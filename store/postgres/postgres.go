@@ -118,6 +118,13 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	s.creates.follow = true
 	s.applies = newBatcher(s.applyBatch, batchMax, writersMax)
 	s.careful = newBatcher(s.writeCarefully, 1, carefulMax)
+	if !o.SchemaAsItIs {
+		// Later nothing has to be written for it, not even where a caller's transaction is under way.
+		if _, err := s.Secret(ctx); err != nil {
+			_ = s.Close()
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
