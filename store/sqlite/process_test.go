@@ -62,6 +62,9 @@ func play(role, path string) error {
 			return err
 		}
 	case "load": // writes until it is killed
+		for c := range 4 {
+			go keepBooks(ctx, s, fmt.Sprintf("books-%s-%d", arg, c))
+		}
 		for c := range 16 {
 			go func() {
 				for i := 0; ; i++ {
@@ -79,6 +82,9 @@ func play(role, path string) error {
 		for c := range 8 {
 			wg.Go(func() {
 				for i := range n / 8 {
+					if i%10 == 0 {
+						raceForLimit(ctx, s, fmt.Sprintf("limited-%d-%d", c, i))
+					}
 					id := fmt.Sprintf("%d-%d", c, i)
 					op, created, err := s.Create(ctx, recorded(id))
 					if err != nil {
@@ -122,6 +128,91 @@ func writePair(ctx context.Context, s *sqlite.Store, id string) {
 		return
 	}
 	say("ended", id)
+}
+
+// keepBooks writes what is counted in more than one table, until it is killed.
+func keepBooks(ctx context.Context, s *sqlite.Store, prefix string) {
+	for i := 0; ; i++ {
+		op := operation(fmt.Sprintf("%s-%d", prefix, i))
+		op.Aliases = []effectonce.Key{operation(fmt.Sprintf("%s-%d-alias", prefix, i)).Key}
+		op.Limits = []effectonce.Limit{{Name: "total", Amount: 1, Max: effectonce.LimitValueMax}, {Name: "daily", Amount: 3, Max: effectonce.LimitValueMax, Per: 24 * time.Hour}}
+		tr, err := effectonce.Next(effectonce.Operation{}, effectonce.Recorded{Operation: op, Claim: true, Owner: "w"}, time.Now())
+		if err == nil {
+			op, _, err = s.Create(ctx, tr)
+		}
+		if err == nil && i%2 == 0 {
+			end := effectonce.AttemptEnded{Token: op.Token, End: effectonce.End{Verdict: effectonce.VerdictRejected, Failure: effectonce.Failure{Code: "no"}}}
+			if tr, err = effectonce.Next(op, end, time.Now()); err == nil {
+				_, err = s.Apply(ctx, tr)
+			}
+		}
+		if err == nil {
+			_, _, err = s.Decide(ctx, effectonce.Decision{Tenant: "acme", Run: prefix, Step: strconv.Itoa(i)})
+		}
+		if err == nil {
+			err = s.Append(ctx, effectonce.Message{Subject: "orders", Data: []byte("1")}, effectonce.Message{Subject: prefix, Data: []byte("2")})
+		}
+		if err == nil && i%3 == 0 {
+			var q effectonce.Queue
+			if q, _, err = s.TakeQueue(ctx, time.Minute, 2); err == nil {
+				err = s.ReturnQueue(ctx, q, effectonce.Relayed{Delivered: 1})
+			}
+			if effectonce.CodeOf(err) == effectonce.CodeNotFound {
+				err = nil
+			}
+		}
+		if err != nil {
+			say("error", err)
+			return
+		}
+	}
+}
+
+// raceForLimit takes from a limit that is shared with the rivals, of which each has its own operations.
+func raceForLimit(ctx context.Context, s *sqlite.Store, id string) {
+	op := operation(fmt.Sprintf("%s-%d", id, os.Getpid()))
+	op.Limits = []effectonce.Limit{{Name: "shared", Amount: 1, Max: sharedMax}}
+	tr, err := effectonce.Next(effectonce.Operation{}, effectonce.Recorded{Operation: op, Claim: true, Owner: "w"}, time.Now())
+	if err == nil {
+		_, _, err = s.Create(ctx, tr)
+	}
+	if err == nil {
+		_, _, err = s.Decide(ctx, effectonce.Decision{Tenant: "acme", Run: "shared", Step: op.IntentID})
+	}
+	if err == nil {
+		err = s.Append(ctx, effectonce.Message{Subject: "shared", Data: []byte(op.IntentID)})
+	}
+	if err != nil && !errors.Is(err, effectonce.ErrLimitExceeded) {
+		say("error", err)
+	}
+}
+
+// sharedMax is less than three processes want.
+const sharedMax = 50
+
+// books checks that what is stored in two places is the same in both.
+func books(t *testing.T, path string) {
+	t.Helper()
+	db := plain(t, path)
+	for what, query := range map[string]string{
+		"a limit's sum is not that of its reservations":    "SELECT count(*) FROM limits WHERE used <> (SELECT ifnull(sum(r.amount), 0) FROM reservations r WHERE r.limit_id = limits.id)",
+		"a failed operation holds something":               "SELECT count(*) FROM reservations r LEFT JOIN operations o ON o.id = r.operation WHERE o.id IS NULL OR o.state = 'failed'",
+		"an operation holds nothing of its limits":         "SELECT count(*) FROM operations o WHERE o.limits IS NOT NULL AND o.state <> 'failed' AND json_array_length(o.limits) <> (SELECT count(*) FROM reservations r WHERE r.operation = o.id)",
+		"an alias is missing":                              "SELECT count(*) FROM operations o WHERE o.aliases IS NOT NULL AND length(o.aliases) / 32 <> (SELECT count(*) FROM operations a WHERE a.alias_of = o.id)",
+		"an alias leads nowhere":                           "SELECT count(*) FROM operations a WHERE a.alias_of IS NOT NULL AND NOT EXISTS (SELECT 1 FROM operations o WHERE o.id = a.alias_of AND o.alias_of IS NULL)",
+		"a queue does not know what waits in it":           "SELECT count(*) FROM queues WHERE waiting <> (SELECT count(*) FROM messages m WHERE m.queue = queues.id)",
+		"a queue that waits is neither due nor parked":     "SELECT count(*) FROM queues WHERE (waiting > 0) <> (due_at IS NOT NULL OR parked)",
+		"a number of a message was used twice or left out": "SELECT count(*) FROM queues WHERE waiting > 0 AND next - waiting <> (SELECT min(m.seq) FROM messages m WHERE m.queue = queues.id)",
+		"a run does not know its steps":                    "SELECT count(*) FROM runs WHERE steps <> (SELECT count(*) FROM decisions d WHERE d.run = runs.id) OR steps <> (SELECT max(d.seq) FROM decisions d WHERE d.run = runs.id)",
+	} {
+		var n int
+		if err := db.QueryRowContext(t.Context(), query).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%s: %d, %v", what, n, err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Error(err)
+	}
 }
 
 func operation(id string) effectonce.Operation {
@@ -239,6 +330,7 @@ func TestAcknowledgedWritesSurviveAKill(t *testing.T) {
 			}
 		}
 		wholeStore(t, s)
+		books(t, path)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -303,7 +395,13 @@ func TestProcessesShareAFile(t *testing.T) {
 	if len(winners) != n {
 		t.Errorf("%d keys have a winner, want %d", len(winners), n)
 	}
-	wholeStore(t, open(t, path))
+	s := open(t, path)
+	wholeStore(t, s)
+	books(t, path)
+	uses, err := s.Limits(t.Context(), effectonce.LimitFilter{Name: "shared"})
+	if err != nil || len(uses) != 1 || uses[0].Used != sharedMax { // S8.3
+		t.Errorf("%+v, %v", uses, err)
+	}
 }
 
 func TestProcessesOpenANewFileAtOnce(t *testing.T) {

@@ -133,6 +133,7 @@ func TestEffectInTheCallersTransactionHappensOnce(t *testing.T) {
 		t.Errorf("%d calls, %d replayed, balance %d", calls.Load(), replayed.Load(), b.balance(t))
 	}
 	wholeStore(t, b.store)
+	books(t, b.path)
 }
 
 func TestRollbackLeavesNothing(t *testing.T) {
@@ -176,6 +177,7 @@ func TestRollbackLeavesNothing(t *testing.T) {
 		t.Errorf("%d attempts, %s, %v", op.Terms.Attempts, op.State, err)
 	}
 	wholeStore(t, b.store)
+	books(t, b.path)
 }
 
 // S8.2: a refusal is a decision, kept although what was changed before it is undone.
@@ -206,6 +208,7 @@ func TestRejectionIsKept(t *testing.T) {
 		t.Errorf("balance %d, %s", b.balance(t), b.state(t, "w"))
 	}
 	wholeStore(t, b.store)
+	books(t, b.path)
 }
 
 func execTx(t *testing.T, tx *sql.Tx, query string, args ...any) {
@@ -280,6 +283,7 @@ func TestRecordedInTheCallersTransaction(t *testing.T) {
 		t.Errorf("balance %d, %s", b.balance(t), b.state(t, "w"))
 	}
 	wholeStore(t, b.store)
+	books(t, b.path)
 }
 
 // S9.2: numbers follow the order of commits, and a rolled-back transaction leaves no gap.
@@ -527,6 +531,7 @@ func TestKilledBeforeTheCommit(t *testing.T) {
 		t.Errorf("balance %d", b.balance(t))
 	}
 	wholeStore(t, b.store)
+	books(t, b.path)
 }
 
 // withdrawAndHang is a child that gets as far as the effect.
@@ -577,6 +582,7 @@ func TestProcessesShareAnEffect(t *testing.T) {
 		t.Errorf("%d were executed, balance %d", len(executed), b.balance(t))
 	}
 	wholeStore(t, b.store)
+	books(t, b.path)
 }
 
 const withdrawals = 20

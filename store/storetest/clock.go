@@ -103,6 +103,9 @@ func testClock(t *testing.T, open Open) {
 		wantCode(t, "load", err, effectonce.CodeClockStepped)
 		_, err = f.Due(t.Context(), 10)
 		wantCode(t, "due", err, effectonce.CodeClockStepped)
+		for name, call := range deciders(f) {
+			wantCode(t, name, call(t.Context()), effectonce.CodeClockStepped)
+		}
 		if page, err := f.List(t.Context(), effectonce.Filter{}); err != nil || len(page.Operations) != 1 {
 			t.Errorf("a list is for people and decides nothing: %d, %v", len(page.Operations), err)
 		}

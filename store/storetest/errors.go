@@ -3,12 +3,22 @@ package storetest
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/canon"
 )
+
+// deciders are those calls of the further ports that decide by the store's clock.
+func deciders(f fixture) map[string]func(context.Context) error {
+	all := calls(f, f.recorded(intent("a"), true).To)
+	names := []string{"purgeable", "forget", "decide", "append", "take queue", "return queue", "unpark", "waiting"}
+	maps.DeleteFunc(all, func(name string, _ func(context.Context) error) bool { return !slices.Contains(names, name) })
+	return all
+}
 
 // calls are all methods of the port, each with arguments that would work on an operation of intent "a".
 func calls(f fixture, op effectonce.Operation) map[string]func(context.Context) error {
