@@ -19,6 +19,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/effectonce/effectonce/api"
 	"github.com/effectonce/effectonce/store/postgres/pgtest"
 )
 
@@ -47,6 +48,15 @@ func TestScripts(t *testing.T) {
 				var what shown
 				ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &what))
 				ts.Setenv(args[0], fmt.Sprint(what.Operation.Version))
+			},
+			// operation sets a variable to the key of the first operation of a list: operation KEY listed
+			"operation": func(ts *testscript.TestScript, neg bool, args []string) {
+				var page api.List
+				ts.Check(json.Unmarshal([]byte(ts.ReadFile(args[1])), &page))
+				if len(page.Operations) == 0 {
+					ts.Fatalf("the list is empty")
+				}
+				ts.Setenv(args[0], page.Operations[0].Key)
 			},
 			"prefix": func(ts *testscript.TestScript, neg bool, args []string) {
 				n, err := strconv.Atoi(args[2])
