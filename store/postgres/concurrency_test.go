@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -135,18 +136,27 @@ func TestNothingIsOpenWhileAProviderIsCalled(t *testing.T) {
 	guard := effectonce.New(open(t, url, postgres.Options{}), effectonce.Options{})
 	look := plain(t, url)
 	for _, twins := range []effectonce.TwinPolicy{effectonce.TwinOff, effectonce.TwinAllow} {
-		terms := effectonce.Terms{Twins: twins, TwinsWithin: time.Hour}
-		provider := effectonce.Func(func(context.Context, effectonce.Call) (string, error) {
-			n := count(t, look, `SELECT count(*) FROM pg_stat_activity a WHERE datname = current_database() AND pid <> pg_backend_pid()
-				AND application_name = 'effectonce' AND (state LIKE 'idle in transaction%' OR EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory'))`)
-			if n != 0 {
-				t.Errorf("%d connections are in a transaction or hold a lock", n)
+		for name, end := range map[string]error{"paid": nil, "refused": effectonce.Rejected(errors.New("no"), false)} {
+			terms := effectonce.Terms{Twins: twins, TwinsWithin: time.Hour, Results: time.Hour}
+			provider := effectonce.Func(func(context.Context, effectonce.Call) (string, error) {
+				n := count(t, look, `SELECT count(*) FROM pg_stat_activity a WHERE datname = current_database() AND pid <> pg_backend_pid()
+					AND application_name = 'effectonce' AND (state LIKE 'idle in transaction%' OR EXISTS (SELECT FROM pg_locks l WHERE l.pid = a.pid AND l.locktype = 'advisory'))`)
+				if n != 0 {
+					t.Errorf("%d connections are in a transaction or hold a lock", n)
+				}
+				return "paid", end
+			})
+			in := effectonce.Intent{Tool: "t", ID: name + string(twins), Arguments: effectonce.Arguments(map[string]any{"a": 1}), Terms: terms}
+			if twins != effectonce.TwinOff {
+				// With everything that takes a transaction.
+				in.Limits = []effectonce.Limit{{Name: "a", Amount: 1, Max: 10}}
+				in.Formerly = []effectonce.Identity{{Scope: effectonce.ScopeBusiness, IntentID: "old" + in.ID}}
+				in.ForgetAt = time.Now().Add(time.Hour)
 			}
-			return "paid", nil
-		})
-		in := effectonce.Intent{Tool: "t", ID: "i" + string(twins), Arguments: effectonce.Arguments(map[string]any{"a": 1}), Terms: terms}
-		if out, err := guard.Do(t.Context(), in, provider); err != nil || out.Outcome != effectonce.OutcomeSucceeded {
-			t.Fatalf("%v, %v", out.Outcome, err)
+			out, err := guard.Do(t.Context(), in, provider)
+			if end == nil && (err != nil || out.Outcome != effectonce.OutcomeSucceeded) || end != nil && effectonce.CodeOf(err) != effectonce.CodeFailed {
+				t.Fatalf("%v, %v", out.Outcome, err)
+			}
 		}
 	}
 }

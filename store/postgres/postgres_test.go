@@ -1,6 +1,7 @@
 package postgres_test
 
 import (
+	"os"
 	"testing"
 	"time"
 
@@ -10,7 +11,13 @@ import (
 	"github.com/effectonce/effectonce/store/storetest"
 )
 
-func TestMain(m *testing.M) { pgtest.Main(m) }
+func TestMain(m *testing.M) {
+	if at := os.Getenv(buyerVariable); at != "" {
+		buy(at)
+		return
+	}
+	pgtest.Main(m)
+}
 
 func TestConformance(t *testing.T) {
 	t.Parallel()

@@ -163,6 +163,88 @@ func TestLostCommitIsResolvedByReading(t *testing.T) {
 	}
 }
 
+// S16.14: whatever transaction it is whose COMMIT is cut off: it took place once, and its caller gets the answer.
+func TestLostCommitOfEveryKind(t *testing.T) {
+	t.Parallel()
+	limited := func(id string) effectonce.Operation {
+		op := operation(id)
+		op.Limits = []effectonce.Limit{{Name: "a", Amount: 1, Max: 5}}
+		return op
+	}
+	for _, c := range []struct {
+		name string
+		call func(t *testing.T, s *postgres.Store, lose func())
+	}{
+		{"a reservation", func(t *testing.T, s *postgres.Store, lose func()) {
+			lose()
+			if _, created, err := s.Create(t.Context(), recordedAs(limited("a"), "w")); err != nil || !created {
+				t.Errorf("created %v, %v", created, err)
+			}
+			wantUsed(t, s, 1)
+		}},
+		{"a release", func(t *testing.T, s *postgres.Store, lose func()) {
+			op, _, err := s.Create(t.Context(), recordedAs(limited("a"), "w"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lose()
+			end := effectonce.AttemptEnded{Token: op.Token, End: effectonce.End{Verdict: effectonce.VerdictRejected, Failure: effectonce.Failure{Code: "no"}}}
+			if op, err = s.Apply(t.Context(), next(t, op, end)); err != nil || op.State != effectonce.StateFailed {
+				t.Errorf("%s, %v", op.State, err)
+			}
+			wantUsed(t, s, 0)
+		}},
+		{"a decision", func(t *testing.T, s *postgres.Store, lose func()) {
+			lose()
+			d, first, err := s.Decide(t.Context(), effectonce.Decision{Tenant: "acme", Run: "r", Step: "s"})
+			if err != nil || !first || d.Seq != 1 {
+				t.Errorf("first %v, seq %d, %v", first, d.Seq, err)
+			}
+		}},
+		{"messages", func(t *testing.T, s *postgres.Store, lose func()) {
+			lose()
+			if err := s.Append(t.Context(), effectonce.Message{Subject: "a"}, effectonce.Message{Subject: "a"}); err != nil {
+				t.Fatal(err)
+			}
+			lose()
+			q, messages, err := s.TakeQueue(t.Context(), time.Minute, 10)
+			if err != nil || len(messages) != 2 {
+				t.Fatalf("%d messages, %v", len(messages), err)
+			}
+			lose()
+			if err := s.ReturnQueue(t.Context(), q, effectonce.Relayed{Delivered: 1, Reason: "503", Park: true}); err != nil {
+				t.Error(err)
+			}
+			lose()
+			if err := s.Unpark(t.Context(), q.Tenant, q.Subject, messages[1].ID, true); err != nil {
+				t.Error(err)
+			}
+			if page, err := s.Queues(t.Context(), effectonce.QueueFilter{}); err != nil || len(page.Queues) != 0 {
+				t.Errorf("queues %+v, %v", page.Queues, err)
+			}
+		}},
+	} {
+		for name, cut := range map[string][2]int64{"before": {1, 0}, "after": {0, 1}, "several times": {2, 1}} {
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				t.Parallel()
+				direct := pgtest.URL(t)
+				proxy, through := throughCutter(t, direct)
+				s := open(t, through, postgres.Options{})
+				c.call(t, s, func() { proxy.on([]byte("COMMIT"), cut[0], cut[1]) })
+				checkAudit(t, direct)
+			})
+		}
+	}
+}
+
+func wantUsed(t *testing.T, s *postgres.Store, want int64) {
+	t.Helper()
+	uses, err := s.Limits(t.Context(), effectonce.LimitFilter{})
+	if err != nil || len(uses) != 1 || uses[0].Used != want || int64(len(uses[0].Holders)) != want {
+		t.Errorf("limits %+v, %v; want %d taken", uses, err, want)
+	}
+}
+
 // While a writer does not know what became of its write, somebody else is faster: the claim is the other one's alone.
 func TestLostClaimOfAnotherIsNotOnesOwn(t *testing.T) {
 	t.Parallel()
