@@ -480,6 +480,35 @@ func TestTransactionUsedOnAfterItWasRolledBack(t *testing.T) {
 	}
 }
 
+// Where the store's call comes first, a deferred transaction waits like an immediate one.
+func TestDeferredTransactionsThatBeginWithTheStore(t *testing.T) {
+	t.Parallel()
+	b := openBank(t)
+	deferred, err := sql.Open("sqlite", "file:"+b.path+"?_pragma=busy_timeout(10000)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = deferred.Close() }()
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			tx, err := deferred.BeginTx(t.Context(), nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err = b.guard.RecordTx(t.Context(), b.store.SQLTx(tx), withdrawal(fmt.Sprint(i)).intent()); err == nil {
+				err = tx.Commit()
+			}
+			if err != nil {
+				t.Error(errors.Join(err, tx.Rollback()))
+			}
+		})
+	}
+	wg.Wait()
+	wholeStore(t, b.store)
+}
+
 func TestTransactionAfterClose(t *testing.T) {
 	t.Parallel()
 	b := openBank(t)

@@ -148,6 +148,8 @@ func testRetention(t *testing.T, open Open) {
 			t.Error("created")
 		}
 		f.gone(op.Key)
+		// A key that is free is free for another operation.
+		f.create(intent("old"), true)
 	})
 
 	t.Run("nothing is recorded once its identity has ended, by the store's clock at the commit", func(t *testing.T) {
