@@ -48,6 +48,28 @@ type callForm struct {
 	Reference string      `yaml:"reference"`
 	Stamp     *stampForm  `yaml:"stamp"`
 	LookUp    *lookUpForm `yaml:"look_up"`
+	Ensure    *ensureForm `yaml:"ensure"`
+}
+
+type ensureForm struct {
+	Observe observeForm     `yaml:"observe"`
+	Met     json.RawMessage `yaml:"met"`
+	Absent  bool            `yaml:"absent"`
+	Apply   applyForm       `yaml:"apply"`
+}
+
+type observeForm struct {
+	Path  string            `yaml:"path"`
+	Query map[string]string `yaml:"query"`
+}
+
+type applyForm struct {
+	Operation string            `yaml:"operation"`
+	Method    string            `yaml:"method"`
+	Path      string            `yaml:"path"`
+	Query     map[string]string `yaml:"query"`
+	Headers   map[string]string `yaml:"headers"`
+	Body      json.RawMessage   `yaml:"body"`
 }
 
 type stampForm struct {

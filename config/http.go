@@ -21,14 +21,31 @@ func (s *source) connect(call callForm) (*provider.HTTP, error) {
 	if s.credential.form != "" {
 		o.Credential = s.credential.read
 	}
-	if call.Body != nil {
-		decoder := json.NewDecoder(bytes.NewReader(call.Body))
-		decoder.UseNumber()
-		if err := decoder.Decode(&o.Body); err != nil {
-			return nil, &effectonce.Error{Code: effectonce.CodeInvalid, Field: "body", Detail: "is not a map", Remedy: "write the fields of the body as name: value"}
+	var err error
+	if o.Body, err = fields(call.Body, "body"); err != nil {
+		return nil, err
+	}
+	if e := call.Ensure; e != nil {
+		o.Ensure = &provider.Ensure{Path: e.Observe.Path, Query: e.Observe.Query, Absent: e.Absent}
+		if o.Ensure.Met, err = fields(e.Met, "ensure.met"); err != nil {
+			return nil, err
 		}
 	}
 	return provider.NewHTTP(o)
+}
+
+// fields decodes a map of templates.
+func fields(raw json.RawMessage, at string) (map[string]any, error) {
+	if raw == nil {
+		return nil, nil
+	}
+	var out map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&out); err != nil {
+		return nil, &effectonce.Error{Code: effectonce.CodeInvalid, Field: at, Detail: "is not a map", Remedy: "write its fields as name: value"}
+	}
+	return out, nil
 }
 
 // templates checks every placeholder of a call, so that a misspelt one is found at load and free text is never sent. It
@@ -40,10 +57,21 @@ func (r *reading) templates(spec policy.Spec, path []string) bool {
 		n = n.get(name)
 	}
 	t := templates{reading: r, reference: policy.References(spec)}
-	for _, name := range []string{"body", "headers", "query", "path"} {
+	sent := []string{"body", "headers", "query", "path"}
+	for _, name := range sent {
 		if inner := n.get(name); inner != nil {
 			t.walk(inner, join(path, name))
 		}
+	}
+	for _, section := range []string{"apply", "observe"} {
+		for _, name := range sent {
+			if inner := n.get("ensure").get(section).get(name); inner != nil {
+				t.walk(inner, join(path, "ensure", section, name))
+			}
+		}
+	}
+	if inner := n.get("ensure").get("met"); inner != nil {
+		t.walk(inner, join(path, "ensure", "met"))
 	}
 	// A look-up is rendered from the request: {body.name}, {stamp}, {argument.name}.
 	t.prefix = "argument."

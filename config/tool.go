@@ -221,7 +221,7 @@ func (r *reading) callersOwn(form toolForm, path []string) {
 	c := form.Call
 	given := map[string]bool{
 		"operation": c.Operation != "", "body": c.Body != nil, "query": c.Query != nil, "headers": c.Headers != nil, "method": c.Method != "",
-		"path": c.Path != "", "reference": c.Reference != "", "stamp": c.Stamp != nil, "look_up": c.LookUp != nil,
+		"path": c.Path != "", "reference": c.Reference != "", "stamp": c.Stamp != nil, "look_up": c.LookUp != nil, "ensure": c.Ensure != nil,
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if given[name] && !r.has(join(path, "call", "provider")...) {
@@ -235,7 +235,8 @@ func (r *reading) managed(t *Tool, spec policy.Spec, form toolForm, path []strin
 	if form.Contract != nil {
 		r.on(join(path, "contract"), "is for effects that the caller has itself, and this tool has a provider", "leave it out: the provider's contract says it")
 	}
-	sound := r.templates(spec, join(path, "call"))
+	sound := r.converges(spec.Class, form.Call, path)
+	sound = r.templates(spec, join(path, "call")) && sound
 	s, ok := r.providers[form.Call.Provider]
 	if !ok {
 		r.noProvider(form.Call.Provider, join(path, "call", "provider"))
@@ -244,18 +245,19 @@ func (r *reading) managed(t *Tool, spec policy.Spec, form toolForm, path []strin
 	if s.contract == nil || r.has("providers", s.name) {
 		return false
 	}
-	operation, err := s.contract.Resolve(form.Call.Operation, s.settings(form.Call))
+	call, at := form.Call.applied(join(path, "call"))
+	operation, err := s.contract.Resolve(call.Operation, s.settings(call))
 	if err != nil {
-		r.callProblem(s, path, err)
+		r.callProblem(s, at, err)
 		return false
 	}
 	r.readOnly(spec.Class, effectOf(operation), path)
 	if !sound || r.has(join(path, "call")...) {
 		return false
 	}
-	adapter, err := s.connect(form.Call)
+	adapter, err := s.connect(call)
 	if err != nil {
-		r.callProblem(s, path, err)
+		r.callProblem(s, at, err)
 		return false
 	}
 	t.adapter, t.Provider = adapter, adapter
@@ -294,15 +296,18 @@ func (r *reading) noProvider(name string, path []string) {
 	r.on(path, fmt.Sprintf("there is no provider %.80q", name), remedy)
 }
 
-// callProblem reports what the contract or the adapter refused, at the provider or at the call.
+// callProblem reports what the contract or the adapter refused, at the provider or at the call, which is at path.
 func (r *reading) callProblem(s *source, path []string, err error) {
 	var e *effectonce.Error
 	if !errors.As(err, &e) {
-		r.on(join(path, "call"), err.Error(), "correct the call")
+		r.on(path, err.Error(), "correct the call")
 		return
 	}
 	names := strings.FieldsFunc(e.Field, func(c rune) bool { return c == '.' || c == '[' || c == ']' })
-	at := join(path, append([]string{"call"}, names...)...)
+	at := join(path, names...)
+	if len(names) > 0 && names[0] == "ensure" {
+		at = join(path[:3], names...)
+	}
 	if len(names) > 0 && slices.Contains(providerFields, names[0]) {
 		at = append([]string{"providers", s.name}, names...)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/effectonce/effectonce/contract"
 )
 
-// Call implements [effectonce.Provider]. It sends the frozen request exactly once, on a connection of its own, follows no
+// Call implements [effectonce.Provider]; for a convergent tool it observes before and after, see [Ensure]. It sends the frozen request exactly once, on a connection of its own, follows no
 // redirect, and never repeats anything. The end is not_sent only if certainly no byte of the request has left; a wrong or missing
 // frozen request, credential, key or stamp, another scope than the frozen one, and a time for sending that is over all
 // end so. What the answer means the contract says; anything else is unknown (S6).
@@ -31,19 +31,18 @@ func (h *HTTP) Call(ctx context.Context, call effectonce.Call) effectonce.End {
 	if f.Scope != h.scope.with(secret) {
 		return notSent("scope_changed", "the request was made for another base URL, API version, account or credential")
 	}
-	request, err := f.request(h.base, call)
-	if err != nil {
-		return notSent("request_invalid", err.Error())
-	}
-	if err := h.authenticate(request, secret); err != nil {
-		return notSent("credential_invalid", err.Error())
-	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, call.SendWithin)
 		defer cancel()
 	}
-	end := h.send(ctx, request, call, late, f.Version != h.version)
+	deliver := func(ctx context.Context) effectonce.End { return h.deliver(ctx, f, call, secret, late) }
+	var end effectonce.End
+	if f.Observe != nil {
+		end = h.converge(ctx, call, f.Observe, secret, deliver)
+	} else {
+		end = deliver(ctx)
+	}
 	end.Failure.Message = redact(end.Failure.Message, secret)
 	end.Failure.Code = redact(end.Failure.Code, secret)
 	end.Reference = redact(end.Reference, secret)
@@ -51,6 +50,18 @@ func (h *HTTP) Call(ctx context.Context, call effectonce.Call) effectonce.End {
 		end.Result = []byte(redact(string(end.Result), secret))
 	}
 	return end
+}
+
+// deliver sends the frozen request.
+func (h *HTTP) deliver(ctx context.Context, f frozen, call effectonce.Call, secret string, late func() bool) effectonce.End {
+	request, err := f.request(h.base, call)
+	if err != nil {
+		return notSent("request_invalid", err.Error())
+	}
+	if err := h.authenticate(request, secret); err != nil {
+		return notSent("credential_invalid", err.Error())
+	}
+	return h.send(ctx, request, call, late, f.Version != h.version)
 }
 
 // lateness counts the time for sending from now on, by the larger of monotonic and wall time, since a suspended machine stops

@@ -28,6 +28,8 @@ type frozen struct {
 	Encoding contract.Encoding `json:"encoding"`
 	Body     parts             `json:"body,omitempty"`
 	LookUp   *frozenLookUp     `json:"look_up,omitempty"`
+	// Observe is set for convergent tools.
+	Observe *frozenObserve `json:"observe,omitempty"`
 }
 
 // frozenVersion is the version of the form.

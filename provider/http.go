@@ -41,6 +41,8 @@ type HTTPOptions struct {
 	Path    map[string]string
 	Query   map[string]string
 	Headers map[string]string
+	// Ensure makes the calls those of a convergent tool.
+	Ensure *Ensure
 	// Transport sends the requests; nil is a good default. Of an *http.Transport a copy is used for each call, without
 	// connection reuse. Any other must not send a request twice by itself.
 	Transport http.RoundTripper
@@ -60,6 +62,7 @@ type HTTP struct {
 	pathTemplates map[string][]piece
 	query         map[string]string
 	headers       map[string]string
+	ensure        *Ensure
 	fixed         map[string]string // headers that the contract needs: the API version
 	transport     http.RoundTripper
 	lookUps       http.RoundTripper
@@ -109,6 +112,9 @@ func NewHTTP(o HTTPOptions) (*HTTP, error) {
 		h.fixed[textproto.CanonicalMIMEHeaderKey(o.Contract.VersionHeader)] = o.APIVersion
 	}
 	if err := h.setTemplates(o); err != nil {
+		return nil, err
+	}
+	if err := h.setEnsure(o); err != nil {
 		return nil, err
 	}
 	h.setTransport(o.Transport)

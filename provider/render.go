@@ -52,6 +52,9 @@ func (h *HTTP) Render(arguments json.RawMessage) ([]byte, error) {
 	if f.LookUp, err = h.frozenLookUp(object, body); err != nil {
 		return nil, err
 	}
+	if f.Observe, err = h.frozenObserve(object); err != nil {
+		return nil, err
+	}
 	b, err := f.encode()
 	if err != nil {
 		return nil, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "arguments", Cause: err}
@@ -69,18 +72,26 @@ func (h *HTTP) path(arguments any) (string, error) {
 			b.WriteString(p.text)
 			continue
 		}
-		at := "path." + p.name
-		s, present, err := text(h.pathTemplates[p.name], arguments)
+		segment, err := pathSegment(h.pathTemplates[p.name], arguments, "path."+p.name)
 		if err != nil {
-			return "", invalid(at, err.Error(), "give it")
+			return "", err
 		}
-		// Dots would name another resource, and an empty segment the whole collection.
-		if !present || s == "" || s == "." || s == ".." || !printable(s) {
-			return "", invalid(at, "is empty or no part of a path", "give the id of the resource")
-		}
-		b.WriteString(url.PathEscape(s))
+		b.WriteString(segment)
 	}
 	return b.String(), nil
+}
+
+// pathSegment fills a part of a path, escaped.
+func pathSegment(template []piece, arguments any, at string) (string, error) {
+	s, present, err := text(template, arguments)
+	if err != nil {
+		return "", invalid(at, err.Error(), "give it")
+	}
+	// Dots would name another resource, and an empty segment the whole collection.
+	if !present || s == "" || s == "." || s == ".." || !printable(s) {
+		return "", invalid(at, "is empty or no part of a path", "give the id of the resource")
+	}
+	return url.PathEscape(s), nil
 }
 
 func (h *HTTP) queryParts(arguments any) (parts, error) {
