@@ -54,6 +54,7 @@ command -v go >/dev/null || die "Go is missing. Get it from go.dev/dl, at least 
 say "Go: $(go version)"
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ ! -e /etc/debian_version ] ||
     install_packages "no root certificates, which downloads need" ca-certificates
+[ ! -d examples/agent-python ] || command -v python3 >/dev/null || install_packages "Python 3 is missing, in which an example agent is written" python3
 if [ -f integration/go.mod ]; then
     if ! node_is_enough; then
         install_packages "Node $node_major_min or newer with npm is missing, which the third-party provider double needs" nodejs npm

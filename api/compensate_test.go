@@ -148,6 +148,23 @@ func TestARunIsUndoneNewestFirst(t *testing.T) {
 	}
 }
 
+// S11.3: however many ask at once, each step is undone once.
+func TestConcurrentUndoingUndoesOnce(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	for i := range 3 {
+		f.does("shop.order", fmt.Sprint("o", i))
+	}
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() { f.send("POST", "/v1/runs/run-1/undo?wait=30s", because).want(t, 200, "complete=true") })
+	}
+	group.Wait()
+	if n := f.effects.Load(); n != 6 {
+		t.Errorf("%d effects, want three and three undone", n)
+	}
+}
+
 // S11.3: nothing is undone while anything is not settled.
 func TestARunWithAnUnresolvedOperationIsNotUndone(t *testing.T) {
 	t.Parallel()

@@ -188,15 +188,15 @@ func (s *server) decide(c call[Choice]) (reply, error) {
 
 // chosen computes the operation that a chosen call is, and refuses a call that cannot be made. The key is zero for a step without an
 // effect, and where only the call itself says which operation it is.
-func (s *server) chosen(ctx context.Context, d effectonce.Decision, context map[string]string) (effectonce.Key, error) {
+func (s *server) chosen(ctx context.Context, d effectonce.Decision, meta map[string]string) (effectonce.Key, error) {
 	if err := d.Check(); err != nil || d.Tool == "" {
-		if err == nil && len(context) > 0 {
+		if err == nil && len(meta) > 0 {
 			err = invalid("context", "belongs to a tool", "name the tool, or leave it out for a step without an effect")
 		}
 		return effectonce.Key{}, err
 	}
 	tool, configured := s.tool(d.Tool)
-	in, err := s.intent(tool, submissionOf(d, context))
+	in, err := s.intent(tool, submissionOf(d, meta))
 	if err != nil || !configured && in.ID == "" {
 		return effectonce.Key{}, err
 	}
@@ -208,8 +208,8 @@ func (s *server) chosen(ctx context.Context, d effectonce.Decision, context map[
 }
 
 // submissionOf is a decision as the call that carries it out.
-func submissionOf(d effectonce.Decision, context map[string]string) Submission {
-	b := Submission{Tool: d.Tool, Run: d.Run, Step: d.Step, IntentID: d.IntentID, Arguments: d.Arguments, Context: context}
+func submissionOf(d effectonce.Decision, meta map[string]string) Submission {
+	b := Submission{Tool: d.Tool, Run: d.Run, Step: d.Step, IntentID: d.IntentID, Arguments: d.Arguments, Context: meta}
 	if b.Arguments == nil {
 		b.Arguments = json.RawMessage("{}")
 	}

@@ -77,10 +77,10 @@ func (s step) step() Step {
 }
 
 // Decide records what was decided for a step, and returns the step with the decision that counts: the first one recorded (S10.1). Of d
-// the run, step, tool, intent id, arguments, finish, note and actor are sent; context is the call's metadata for the policy's
+// the run, step, tool, intent id, arguments, finish, note and actor are sent; meta is the call's context, for the policy's
 // templates. A call that cannot be made is refused, and nothing is recorded. Errors are [effectonce.ErrRunFinished],
 // [effectonce.ErrIntentIncomplete], [effectonce.ErrInvalid], [effectonce.ErrNotCanonical]. If the answer is lost, call it again.
-func (c *Client) Decide(ctx context.Context, d effectonce.Decision, context map[string]string) (Step, error) {
+func (c *Client) Decide(ctx context.Context, d effectonce.Decision, meta map[string]string) (Step, error) {
 	b := struct {
 		Tool      string            `json:"tool,omitempty"`
 		IntentID  string            `json:"intent_id,omitempty"`
@@ -89,7 +89,7 @@ func (c *Client) Decide(ctx context.Context, d effectonce.Decision, context map[
 		Finish    bool              `json:"finish,omitempty"`
 		Note      string            `json:"note,omitempty"`
 		Actor     string            `json:"actor,omitempty"`
-	}{d.Tool, d.IntentID, d.Arguments, context, d.Finish, d.Note, d.Actor}
+	}{d.Tool, d.IntentID, d.Arguments, meta, d.Finish, d.Note, d.Actor}
 	if b.Actor == "" {
 		b.Actor = c.actor
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/effectonce/effectonce/client"
 	"github.com/effectonce/effectonce/fault/twin"
+	"github.com/effectonce/effectonce/store/postgres/pgtest"
 )
 
 // patience is how long a test waits for something that has to happen.
@@ -31,6 +32,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "../cmd/effectonce", "./agent-go").CombinedOutput()
 	if err != nil {
 		return dir, fmt.Errorf("go build: %w: %s", err, out)
@@ -38,11 +40,14 @@ var binaries = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
+// built is where binaries has built them.
+var built string
+
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if dir, _ := binaries(); dir != "" {
+	code := pgtest.Tests{M: m}.Run()
+	if built != "" {
 		// What is left in the temporary directory harms nobody.
-		_ = os.RemoveAll(dir)
+		_ = os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
@@ -53,19 +58,21 @@ type world struct {
 	bin    string
 	dir    string
 	addr   string
+	store  string
 	twin   twin.Control
 	client *client.Client
 
 	daemon *exec.Cmd
 }
 
-func newWorld(t *testing.T, agent, faults string) *world {
+// newWorld starts a twin with faults and a daemon on a store: a URL, or a file in a directory of the world's own.
+func newWorld(t *testing.T, agent, store, faults string) *world {
 	t.Helper()
 	bin, err := binaries()
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{t: t, bin: bin, dir: t.TempDir(), addr: freeAddress(t)}
+	w := &world{t: t, bin: bin, dir: t.TempDir(), addr: freeAddress(t), store: store}
 	_, url := w.serving("twin", "stripe", "--listen", "127.0.0.1:0", "--fault", faults)
 	w.twin = twin.Control{BaseURL: url}
 	text, err := os.ReadFile(filepath.Join(agent, "effectonce.yaml"))
@@ -136,7 +143,7 @@ func (w *world) serving(args ...string) (*exec.Cmd, string) {
 
 func (w *world) startDaemon() {
 	w.t.Helper()
-	w.daemon, _ = w.serving("serve", "--listen", w.addr, "--store", "agent.db", "--log", "json")
+	w.daemon, _ = w.serving("serve", "--listen", w.addr, "--store", w.store, "--log", "json")
 }
 
 // restartDaemon kills the daemon, whatever it is doing, and starts it again.
@@ -292,7 +299,7 @@ func TestAnAgentKilledAtAnyPointGoesOn(t *testing.T) {
 	for _, agent := range agents(t) {
 		t.Run(agent, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, agent, "")
+			w := newWorld(t, agent, "agent.db", "")
 			for i, at := range points {
 				run := fmt.Sprintf("p%d", i)
 				first := w.work(agent, run, at, 0)
@@ -332,41 +339,49 @@ func count(points []point, name string) int {
 // S16.16, S16.11: agents and daemon are killed at random moments, answers of the provider are lost, and two agents work on a run at once.
 func TestAgentsAndDaemonKilledAtRandomGoOn(t *testing.T) {
 	t.Parallel()
-	const runs = 4
 	for _, agent := range agents(t) {
-		t.Run(agent, func(t *testing.T) {
+		t.Run(agent+" on SQLite", func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
-			w := newWorld(t, agent, "refunds#* hold=20ms; refunds#2 after-effect drop; refunds#4 before-effect drop")
-			var working sync.WaitGroup
-			// On the first half of the runs there is one agent, on the others there are two.
-			var points [2 * runs][]point
-			for i := range points {
-				if i%2 == 1 && i < runs {
-					continue
-				}
-				working.Go(func() {
-					points[i] = w.untilFinished(agent, fmt.Sprintf("r%d", i/2), rand.New(rand.NewPCG(seed, uint64(1+i))))
-				})
-			}
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				working.Wait()
-			}()
-			w.harass(done, rand.New(rand.NewPCG(seed, 0)))
-			if t.Failed() {
-				return
-			}
-			for i := range runs {
-				if one, other := points[2*i], points[2*i+1]; other == nil {
-					w.check(fmt.Sprintf("r%d", i), one)
-				} else {
-					w.check(fmt.Sprintf("r%d", i), one, other)
-				}
-			}
+			killAtRandom(t, agent, "agent.db")
 		})
+	}
+	t.Run("agent-go on PostgreSQL", func(t *testing.T) {
+		t.Parallel()
+		killAtRandom(t, "agent-go", pgtest.URL(t))
+	})
+}
+
+func killAtRandom(t *testing.T, agent, store string) {
+	const runs = 4
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	w := newWorld(t, agent, store, "refunds#* hold=20ms; refunds#2 after-effect drop; refunds#4 before-effect drop")
+	var working sync.WaitGroup
+	// On the first half of the runs there is one agent, on the others there are two.
+	var points [2 * runs][]point
+	for i := range points {
+		if i%2 == 1 && i < runs {
+			continue
+		}
+		working.Go(func() {
+			points[i] = w.untilFinished(agent, fmt.Sprintf("r%d", i/2), rand.New(rand.NewPCG(seed, uint64(1+i))))
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		working.Wait()
+	}()
+	w.harass(done, rand.New(rand.NewPCG(seed, 0)))
+	if t.Failed() {
+		return
+	}
+	for i := range runs {
+		if one, other := points[2*i], points[2*i+1]; other == nil {
+			w.check(fmt.Sprintf("r%d", i), one)
+		} else {
+			w.check(fmt.Sprintf("r%d", i), one, other)
+		}
 	}
 }
 
