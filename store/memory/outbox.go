@@ -156,11 +156,15 @@ func (s *Store) Queues(ctx context.Context, f effectonce.QueueFilter) (effectonc
 		return effectonce.QueuePage{}, err
 	}
 	defer s.mu.Unlock()
+	now := effectonce.StoredTime(s.now())
+	if now.Before(s.high) {
+		now = s.high
+	}
 	var page effectonce.QueuePage
 	for _, id := range slices.SortedFunc(maps.Keys(s.queues), func(a, b queueID) int {
 		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.subject, b.subject))
 	}) {
-		q := s.queues[id].read(s.high)
+		q := s.queues[id].read(now)
 		after := id.tenant + "\x00" + id.subject
 		if q.Waiting == 0 || f.Tenant != "" && f.Tenant != id.tenant || f.Subject != "" && f.Subject != id.subject || f.Parked && !q.Parked ||
 			!strings.Contains(lower(id.subject), lower(f.Text)) || after <= f.After {
