@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"reflect"
+	"time"
 
 	"github.com/effectonce/effectonce"
 )
@@ -16,6 +17,7 @@ type Question struct {
 	IntentID  string            `json:"intent_id,omitempty" maxLength:"512" doc:"For a tool whose policy has no template for it."`
 	Arguments json.RawMessage   `json:"arguments" doc:"The tool's arguments, a JSON object."`
 	Context   map[string]string `json:"context,omitempty" doc:"Call metadata that the policy's templates may use."`
+	Actor     string            `json:"actor,omitempty" maxLength:"512" doc:"Who would ask, for templates that name the actor."`
 	Scope     string            `json:"scope,omitempty" enum:"business,run,step" doc:"As in the claim, for a tool without a policy."`
 }
 
@@ -34,6 +36,20 @@ type Explanation struct {
 	Managed       bool            `json:"managed" doc:"Effectonce calls the provider itself."`
 	DownstreamKey string          `json:"downstream_key" doc:"The idempotency key that the provider would get."`
 	Stamp         string          `json:"stamp" doc:"The mark that the created resource would bear."`
+	Limits        []LimitPart     `json:"limits,omitempty" doc:"The totals that it would count against."`
+	ForgetAt      *time.Time      `json:"forget_at,omitempty" doc:"When its identity ends, because its business period is over; absent for never."`
+	Aliases       []string        `json:"aliases,omitempty" doc:"The keys that it has besides, from before the tool's policy was edited."`
+}
+
+// Kept fills what an operation counts against, and under which identities it is kept for how long.
+func (e *Explanation) Kept(op effectonce.Operation) {
+	for _, l := range op.Limits {
+		e.Limits = append(e.Limits, LimitPart{Name: l.Name, Amount: l.Amount, Max: l.Max, Per: duration(l.Per)})
+	}
+	e.ForgetAt = moment(op.ForgetAt)
+	for _, key := range op.Aliases {
+		e.Aliases = append(e.Aliases, key.String())
+	}
 }
 
 // Argument explains one argument (S4.3).
@@ -57,7 +73,7 @@ func (s *server) routeExplain() {
 
 func (s *server) explain(c call[Question]) (reply, error) {
 	b := c.body
-	sub := Submission{Tool: b.Tool, Run: b.Run, Step: b.Step, IntentID: b.IntentID, Arguments: b.Arguments, Context: b.Context}
+	sub := Submission{Tool: b.Tool, Run: b.Run, Step: b.Step, IntentID: b.IntentID, Arguments: b.Arguments, Context: b.Context, Actor: b.Actor}
 	tool, configured := s.tool(b.Tool)
 	in, err := s.intent(tool, sub)
 	if err != nil {
@@ -93,6 +109,7 @@ func (s *server) explain(c call[Question]) (reply, error) {
 	if e.Arguments == nil {
 		e.Arguments = []Argument{}
 	}
+	e.Kept(op)
 	return reply{status: http.StatusOK, body: e}, nil
 }
 

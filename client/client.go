@@ -258,6 +258,19 @@ type Explanation struct {
 	Managed       bool             `json:"managed"`
 	DownstreamKey string           `json:"downstream_key"`
 	Stamp         string           `json:"stamp"`
+	// Limits are the totals that it would count against, ForgetAt when its identity ends, nil for never, and Aliases the keys that it
+	// has besides, from before the tool's policy was edited.
+	Limits   []LimitPart      `json:"limits,omitempty"`
+	ForgetAt *time.Time       `json:"forget_at,omitempty"`
+	Aliases  []effectonce.Key `json:"aliases,omitempty"`
+}
+
+// LimitPart is what an operation would take of a limit (S8.3); Per is the length of its periods, like 24h0m0s.
+type LimitPart struct {
+	Name   string `json:"name"`
+	Amount int64  `json:"amount"`
+	Max    int64  `json:"max"`
+	Per    string `json:"per,omitempty"`
 }
 
 // Argument explains one argument (S4.3).

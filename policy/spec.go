@@ -217,6 +217,9 @@ func (d Duration) Std() time.Duration { return time.Duration(d) }
 // String returns Go's form.
 func (d Duration) String() string { return time.Duration(d).String() }
 
+// Written is the duration as people write it in a policy: 30d, 1d12h, 2m30s.
+func (d Duration) Written() string { return written(d.Std()) }
+
 // MarshalText writes Go's form, which has one spelling per duration.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 

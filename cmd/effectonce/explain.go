@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -42,6 +43,10 @@ type explanation struct {
 	Resource     string         `json:"resource,omitempty"`
 	RequestScope string         `json:"request_scope,omitempty"`
 	Terms        map[string]any `json:"terms"`
+	// Formerly says which identities its calls had before the policy was edited; Refused why the daemon would not start with the
+	// file over this store.
+	Formerly []string `json:"formerly,omitempty"`
+	Refused  string   `json:"refused,omitempty"`
 }
 
 // Run explains a call.
@@ -54,11 +59,20 @@ func (e *explainCommand) Run(ctx context.Context, c *terminal) error {
 	if err != nil {
 		return err
 	}
+	store, without, err := e.store(ctx, c, cfg)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	refused, err := formerly(ctx, cfg, store)
+	if err != nil {
+		return err
+	}
 	in, reading, err := e.intent(cfg, args)
 	if err != nil {
 		return err
 	}
-	op, without, err := e.preview(ctx, c, cfg, in)
+	op, err := effectonce.New(store, effectonce.Options{}).Preview(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -75,6 +89,11 @@ func (e *explainCommand) Run(ctx context.Context, c *terminal) error {
 	}
 	if without == "" {
 		x.DownstreamKey, x.Stamp = op.DownstreamKey, op.Stamp
+	}
+	x.Kept(op)
+	x.Refused = refused
+	if t := cfg.Tools[op.Tool]; t != nil {
+		x.Formerly = t.Formerly()
 	}
 	if c.json {
 		return c.show(x)
@@ -120,30 +139,37 @@ func (e *explainCommand) intent(cfg *config.Config, args json.RawMessage) (effec
 	return in, reading, nil
 }
 
-// preview computes the operation with the installation's secret, or says why it is without.
-func (e *explainCommand) preview(ctx context.Context, c *terminal, cfg *config.Config, in effectonce.Intent) (op effectonce.Operation, without string, err error) {
+// store opens the installation's store, or an empty one and says why it is another.
+func (e *explainCommand) store(ctx context.Context, c *terminal, cfg *config.Config) (store effectonce.Store, without string, err error) {
 	where, err := parseStore(c, firstOf(e.Store, cfg.Store))
 	if err != nil {
-		return op, "", err
+		return nil, "", err
 	}
-	var store effectonce.Store
 	if statErr := where.missing(); statErr != nil {
 		if e.Store != "" {
-			return op, "", invalid("store", "cannot be read: "+statErr.Error(), "name the daemon's store, or leave it out")
+			return nil, "", invalid("store", "cannot be read: "+statErr.Error(), "name the daemon's store, or leave it out")
 		}
 		without = "there is no store at " + where.String() + "; name the daemon's with --store"
 	} else if store, err = where.look(ctx); err != nil {
 		if e.Store != "" {
-			return op, "", err
+			return nil, "", err
 		}
 		without = "the store cannot be used: " + problemOf(err).line()
 	}
 	if without != "" {
 		store = memory.Open(memory.Options{Secret: make([]byte, 32)})
 	}
-	defer store.Close()
-	op, err = effectonce.New(store, effectonce.Options{}).Preview(ctx, in)
-	return op, without, err
+	return store, without, nil
+}
+
+// formerly finds the earlier identities of tools in the store. refused says why the daemon would not start with the file.
+func formerly(ctx context.Context, cfg *config.Config, store effectonce.Store) (refused string, err error) {
+	err = cfg.KeepIdentities(ctx, store, nil)
+	var problems config.Problems
+	if errors.As(err, &problems) {
+		return problems.Error(), nil
+	}
+	return "", err
 }
 
 func (x explanation) print(c *terminal) error {
@@ -168,8 +194,27 @@ func (x explanation) print(c *terminal) error {
 	if x.Resource != "" {
 		fmt.Fprintf(w, "resource\t%s\twhat it acts on\n", printed(x.Resource))
 	}
+	for _, l := range x.Limits {
+		of := fmt.Sprintf("%d of %d", l.Amount, l.Max)
+		if l.Per != "" {
+			of += " per " + l.Per
+		}
+		fmt.Fprintf(w, "limit\t%s\t%s, together with what others took\n", printed(l.Name), of)
+	}
+	if x.ForgetAt != nil {
+		fmt.Fprintf(w, "identity ends\t%s\tits period is over then; such a call is refused afterwards\n", x.ForgetAt.Format(time.RFC3339))
+	}
+	for _, key := range x.Aliases {
+		fmt.Fprintf(w, "key before\t%s\tthe same call under an earlier policy; whatever has it is this operation\n", key)
+	}
+	for _, words := range x.Formerly {
+		fmt.Fprintf(w, "identity before\t%s\n", printed(words))
+	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if x.Refused != "" {
+		c.say("\nThe daemon would not start with this file over this store:\n%s", x.Refused)
 	}
 	c.say("\nbusiness arguments: %s", printed(string(x.Business)))
 	if len(x.Arguments) == 0 {

@@ -25,7 +25,7 @@ type serveCommand struct {
 	Store       string        `placeholder:"STORE" help:"The SQLite file, which is made if it does not exist, or a PostgreSQL URL (postgres://user@host/database), or env:NAME for a URL in an environment variable; else what the configuration says, else effectonce.db in the current directory."`
 	Log         string        `enum:"text,json" default:"text" help:"How to log on standard error: text or json."`
 	Drain       time.Duration `default:"35s" help:"How long running attempts may still take after the first signal to stop."`
-	NewIdentity []string      `placeholder:"TOOL" sep:"none" help:"Accept that this tool's scope, intent_id or identity normalisers changed: its earlier operations are not recognised, and a call from before the edit that comes again has its effect again. Can be given more than once."`
+	NewIdentity []string      `placeholder:"TOOL" sep:"none" help:"End the identities that this tool's calls had before its scope, intent_id or identity arguments were edited: its earlier operations are not recognised any more, and a call from before the edit that comes again has its effect again. Can be given more than once."`
 	UntilEOF    bool          `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
 }
 
@@ -72,6 +72,11 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	}
 	if err := cfg.KeepIdentities(starting, store, accepted); err != nil {
 		return errors.Join(err, store.Close())
+	}
+	for name, t := range cfg.Tools {
+		if earlier := t.Formerly(); len(earlier) > 0 {
+			log.Info("calls are also recognised by the identities that they had before the policy was edited", "tool", name, "earlier", len(earlier))
+		}
 	}
 	for name := range accepted {
 		log.Warn("a new identity is accepted: operations from before the edit are not recognised, and their calls would execute again", "tool", name)
