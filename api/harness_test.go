@@ -160,6 +160,9 @@ func (t testTool) Intent(args json.RawMessage, meta map[string]string) (effecton
 	}
 	if meta["period"] != "" {
 		in.ID += ":" + meta["period"]
+		if end, err := time.Parse("2006", meta["period"]); err == nil {
+			in.ForgetAt = end.AddDate(1, 0, 0)
+		}
 	}
 	return in, nil
 }

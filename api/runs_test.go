@@ -253,6 +253,18 @@ func TestAPurgedOperationAnswersByReferenceOrIsGone(t *testing.T) {
 	}
 }
 
+// S13.2: a request whose business period is over is refused without a row.
+func TestARequestOfAPeriodThatIsOverIsGone(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	old := f.send("POST", "/v1/operations", `{"tool":"shop.refund","context":{"period":"2020"},"arguments":{"order_id":"o1","amount":1}}`)
+	old.want(t, 410, "code=expired", "next=stop_and_report", "operation=<nil>")
+	f.untouched()
+	if f.effects.Load() != 0 {
+		t.Errorf("%d effects", f.effects.Load())
+	}
+}
+
 // purge removes what an operation holds besides its identity, as its retention would.
 func (f *fixture) purge(text string) {
 	f.t.Helper()
