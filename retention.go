@@ -2,6 +2,8 @@ package effectonce
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 )
 
@@ -78,4 +80,47 @@ type Retention interface {
 	// Forget deletes up to limit final operations whose identity has ended, with their events, aliases and reservations, unless
 	// they have an alarm, and what is left of limits whose period is long over. It returns how many operations it deleted.
 	Forget(ctx context.Context, limit int) (int, error)
+}
+
+// purgeParallel is how many results are purged at the same time, so that they share the store's commits and leave room for others.
+const purgeParallel = 8
+
+// Purge does a bounded piece of the work that retention leaves: at most limit results are purged and limit identities forgotten
+// (S13.3). It returns how many were; as long as one of them is limit, there may be more. It is for background workers; any number
+// may do it at the same time.
+func (g *Guard) Purge(ctx context.Context, limit int) (purged, forgotten int, err error) {
+	done, err := g.running.begin()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer done()
+	due, err := g.store.Purgeable(ctx, limit)
+	if err != nil {
+		return 0, 0, err
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	slots := make(chan struct{}, purgeParallel)
+	for _, op := range due {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			_, failure := g.persist(ctx, op, Purged{}, op.AsOf)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case failure == nil:
+				purged++
+			case !errors.Is(failure, errChanged) && !errors.Is(failure, ErrNotAllowed):
+				// Somebody else may have been faster; anything else is the store's.
+				err = failure
+			}
+		})
+	}
+	all.Wait()
+	if err != nil {
+		return purged, 0, err
+	}
+	forgotten, err = g.store.Forget(ctx, limit)
+	return purged, forgotten, err
 }

@@ -17,6 +17,11 @@ import (
 //
 // A store has one clock. It stamps every transition with it at the moment of the commit ([Transition.Stamp]).
 type Store interface {
+	Limits
+	Journal
+	Outbox
+	Retention
+
 	// Create persists the recording of a new operation, or returns the row that already has its key (S3.5, S5.3): one
 	// atomic statement on a durable unique constraint. created says which. An operation has its Aliases as keys too, under
 	// the same constraint: whatever has one of them already is the row that is returned (S3.12). A new one is first asked to
@@ -43,6 +48,10 @@ type Store interface {
 
 	// Due returns up to limit operations whose DueAt has passed, those longest due first.
 	Due(ctx context.Context, limit int) ([]Operation, error)
+
+	// Waiting returns up to limit operations of a tool that somebody could take up now: pending ones without a hold, unknown ones,
+	// and those whose lease ran out; the longest due first.
+	Waiting(ctx context.Context, tenant, tool string, limit int) ([]Operation, error)
 
 	// List returns a page of operations, newest first.
 	List(ctx context.Context, f Filter) (Page, error)

@@ -81,12 +81,17 @@ func (g *Guard) RecordTx(ctx context.Context, tx Tx, in Intent) (Outcome, error)
 // local calls an effect inside the transaction. An error that is not a refusal ends the whole.
 func local(ctx context.Context, tx Tx, effect func(ctx context.Context) (any, error)) (End, error) {
 	var end End
+	var refusal error
 	err := tx.Savepoint(ctx, func() error {
 		result, err := effect(ctx)
 		end = endOf(result, err).bounded()
+		if end.Verdict == VerdictRejected {
+			refusal = err
+		}
 		return err
 	})
-	if err == nil || end.Verdict == VerdictRejected {
+	// Any other error than the refusal itself says that what the effect changed may still be there.
+	if err == nil || err == refusal {
 		return end, nil
 	}
 	return End{}, err

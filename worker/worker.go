@@ -1,6 +1,6 @@
 // Package worker runs the background loops that act without being asked (S7.5): it reconciles unknown operations and those
-// whose lease ran out, executes pending ones that are due, and expires those that nobody ran. It calls the same guard as
-// everybody else; any number of workers may share a store.
+// whose lease ran out, executes pending ones that are due, expires those that nobody ran, and purges what was kept long enough
+// (S13.3). It calls the same guard as everybody else; any number of workers may share a store.
 //
 // The package is not part of the project's API promise.
 package worker
@@ -21,8 +21,10 @@ type Options struct {
 	Every time.Duration
 	// Parallel is how many operations are worked at the same time; 8.
 	Parallel int
-	Logger   *slog.Logger
-	Clock    effectonce.Clock
+	// PurgeEvery is the pause between two looks at what is to be purged; a minute.
+	PurgeEvery time.Duration
+	Logger     *slog.Logger
+	Clock      effectonce.Clock
 }
 
 // Worker works what is due.
@@ -43,6 +45,9 @@ func New(guard *effectonce.Guard, store effectonce.Store, o Options) *Worker {
 	if o.Parallel == 0 {
 		o.Parallel = 8
 	}
+	if o.PurgeEvery == 0 {
+		o.PurgeEvery = time.Minute
+	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
@@ -57,6 +62,7 @@ func New(guard *effectonce.Guard, store effectonce.Store, o Options) *Worker {
 func (w *Worker) Run(ctx context.Context) error {
 	var running sync.WaitGroup
 	defer running.Wait()
+	running.Go(func() { w.purge(ctx) })
 	slots := make(chan struct{}, w.options.Parallel)
 	failures := 0
 	for ctx.Err() == nil {

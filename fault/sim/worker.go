@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/effectonce/effectonce"
-	"github.com/effectonce/effectonce/canon"
 )
 
 // point is where a worker has handed control over.
@@ -90,7 +89,7 @@ func (w *worker) restart() {
 	w.life++
 	w.closed = false
 	w.timer = nil
-	w.guard = effectonce.New(workerStore{worker: w}, effectonce.Options{
+	w.guard = effectonce.New(w.storeView(), effectonce.Options{
 		Clock: workerClock{worker: w}, Owner: "worker " + string(rune('0'+w.id)), Logger: discard,
 		Providers: func(effectonce.Operation) effectonce.Provider { return workerProvider{worker: w} },
 	})
@@ -179,8 +178,13 @@ func (w *worker) beat() {
 }
 
 // workerStore is the store as one worker sees it: it hands over before each call and after it, fails on order, and reports what was
-// committed to the world.
-type workerStore struct{ worker *worker }
+// committed to the world. What it does not list hands nothing over.
+type workerStore struct {
+	effectonce.Store
+	worker *worker
+}
+
+func (w *worker) storeView() workerStore { return workerStore{Store: w.world.store, worker: w} }
 
 func unavailable(detail string) error {
 	return &effectonce.Error{Code: effectonce.CodeStoreUnavailable, Detail: detail}
@@ -278,23 +282,6 @@ func (s workerStore) Events(ctx context.Context, key effectonce.Key) (events []e
 		return err
 	})
 	return events, err
-}
-
-func (s workerStore) List(ctx context.Context, f effectonce.Filter) (effectonce.Page, error) {
-	return s.worker.world.store.List(ctx, f)
-}
-
-func (s workerStore) PutDocument(ctx context.Context, doc []byte) (canon.Digest, error) {
-	return s.worker.world.store.PutDocument(ctx, doc)
-}
-
-func (s workerStore) Document(ctx context.Context, digest canon.Digest) ([]byte, error) {
-	return s.worker.world.store.Document(ctx, digest)
-}
-
-// Secret hands nothing over: it is read once, and never changes.
-func (s workerStore) Secret(ctx context.Context) ([]byte, error) {
-	return s.worker.world.store.Secret(ctx)
 }
 
 func (s workerStore) Close() error { return nil }

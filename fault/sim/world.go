@@ -347,7 +347,7 @@ func (w *worker) do(ctx context.Context, t *track, mismatch bool, opts ...effect
 
 // work is the background loop's step.
 func (w *worker) work(ctx context.Context) {
-	due, err := workerStore{worker: w}.Due(ctx, 1)
+	due, err := w.storeView().Due(ctx, 1)
 	if err != nil || len(due) == 0 {
 		return
 	}

@@ -29,25 +29,27 @@ func (s *Store) Forget(ctx context.Context, limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	n := 0
+	gone := map[effectonce.Key]bool{}
 	// Clones share the array.
 	s.order = slices.Clone(s.order)
 	for key, r := range s.rows {
-		if n == limit {
+		if len(gone) == limit {
 			break
 		}
 		op := r.op
 		if !op.State.Final() || op.ForgetAt.IsZero() || now.Before(op.ForgetAt) || op.Alarm != "" {
 			continue
 		}
-		n++
+		gone[key] = true
 		delete(s.rows, key)
 		delete(s.reserved, key)
 		s.order[r.id-1] = effectonce.Key{}
 		for _, alias := range op.Aliases {
 			delete(s.aliases, alias)
 		}
-		s.log = slices.DeleteFunc(slices.Clone(s.log), func(e effectonce.Event) bool { return e.Key == key })
+	}
+	if len(gone) > 0 {
+		s.log = slices.DeleteFunc(slices.Clone(s.log), func(e effectonce.Event) bool { return gone[e.Key] })
 	}
 	for c := range s.ceilings {
 		if c.per > 0 && now.After(c.from.Add(c.per+ceilingsKept)) && !s.unsettled(c) {
@@ -58,7 +60,7 @@ func (s *Store) Forget(ctx context.Context, limit int) (int, error) {
 		}
 	}
 	s.high = now
-	return n, nil
+	return len(gone), nil
 }
 
 // unsettled reports whether an operation that may still fail holds the ceiling.
