@@ -193,6 +193,7 @@ func TestAnUndoneRunDoesNotGoOn(t *testing.T) {
 	f.send("GET", "/v1/runs/run-1/steps/refund", "").want(t, 200, "do=finished")
 	f.send("POST", "/v1/operations", call1(480)).want(t, 409, "code=run_finished")
 	f.send("POST", "/v1/operations", `{"tool":"shop.refund","run":"run-1","step":"new","arguments":{"order_id":"o9","amount":1}}`).want(t, 409, "code=run_finished")
+	f.send("POST", "/v1/runs/run-2/steps/effectonce.undone/decision", `{"finish":true}`).want(t, 400, "field=step")
 	// What it did before is still told.
 	f.send("POST", "/v1/operations", `{"tool":"shop.order","run":"run-1","step":"o1","arguments":{"order_id":"o1","amount":480}}`).want(t, 200, "replayed=true")
 }

@@ -161,6 +161,9 @@ func (s *server) decide(c call[Choice]) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
+	if c.step == journal.StepUndone {
+		return reply{}, invalid("step", "is the one that ends a run when it is undone", "give the step another name, or undo the run with POST /v1/runs/{run}/undo")
+	}
 	// What is stored counts, whatever this request looks like.
 	e, err := run.Step(c.ctx, c.step)
 	if err != nil {

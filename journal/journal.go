@@ -143,7 +143,7 @@ func (r *Run) Decided(ctx context.Context, step string) (d effectonce.Decision, 
 		if one.Step == step {
 			d, ok = one, true
 		}
-		undone = undone || one.Step == StepUndone
+		undone = undone || one.Step == StepUndone && one.Finish
 	}
 	return d, ok, undone, err
 }
