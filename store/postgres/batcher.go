@@ -39,6 +39,9 @@ type write struct {
 
 	taken bool
 	done  chan struct{}
+	// detached says that the write goes on without its batch; finish ends it.
+	detached bool
+	finish   func()
 	// followers are writes of the same operation, which are answered with what becomes of this one.
 	followers []*write
 }
@@ -120,10 +123,26 @@ func (b *batcher) loop() {
 		}
 		last = len(batch)
 		b.run(batch)
+		batch = slices.DeleteFunc(batch, func(w *write) bool { return w.detached })
 		b.release(batch)
 		for _, w := range batch {
 			w.answer()
 		}
+	}
+}
+
+// end ends a write that went on without its batch, and looks for what waited for its lock.
+func (b *batcher) end(w *write) {
+	b.release([]*write{w})
+	w.answer()
+	b.mu.Lock()
+	start := len(b.waiting) > 0 && b.running < b.writers
+	if start {
+		b.running++
+	}
+	b.mu.Unlock()
+	if start {
+		b.loop()
 	}
 }
 
@@ -180,6 +199,7 @@ func (b *batcher) take() []*write {
 		b.busy[w.lock] = struct{}{}
 		leaders[w.lock] = w
 		w.taken = true
+		w.finish = func() { b.end(w) }
 		size += w.size
 		batch = append(batch, w)
 	}

@@ -104,7 +104,12 @@ func (s *Store) read(ctx context.Context, f func(c *pgxpool.Conn) error) error {
 func (s *Store) again(ctx context.Context, f func(c *pgxpool.Conn) error) error {
 	for try := 1; ; try++ {
 		err := s.with(ctx, f)
-		if err == nil || try == readTries || ctx.Err() != nil || !lost(err) && !contended(err) {
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return err
+		case contended(err) && try < contendedTries:
+			pause(try)
+		case !lost(err) || try >= readTries:
 			return err
 		}
 	}

@@ -109,7 +109,7 @@ func answered(err error) bool {
 
 // lost reports whether an error is of the connection, or of the server's end, and not of a statement.
 func lost(err error) bool {
-	return err != nil && !answered(err) && !unsentError(err) && !ours(err)
+	return err != nil && !answered(err) && !unsentError(err) && !ours(err) && !errors.Is(err, errClockMoved)
 }
 
 // harmless reports whether an error proves that nothing took place. Any other one leaves that open: the connection was lost, or

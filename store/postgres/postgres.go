@@ -61,6 +61,8 @@ type Store struct {
 	terms     termsCache
 
 	creates, applies, careful *batcher
+	batchPatience             time.Duration
+	stragglers                chan struct{}
 
 	secretMu sync.Mutex
 	secret   []byte
@@ -114,6 +116,7 @@ func Open(ctx context.Context, url string, o Options) (*Store, error) {
 	}
 	s.readers = make(chan struct{}, max(1, int(cfg.MaxConns)-writersReserve))
 	s.terms.init()
+	s.batchPatience, s.stragglers = batchPatience, make(chan struct{}, stragglersMax)
 	s.creates = newBatcher(s.createBatch, batchMax, writersMax)
 	s.creates.follow = true
 	s.applies = newBatcher(s.applyBatch, batchMax, writersMax)

@@ -21,15 +21,15 @@ const absorbMax = 1000
 
 var (
 	// selectDueQueue says whether there is something to do, so that a relay that polls writes nothing.
-	selectDueQueue = newStatement(`SELECT EXISTS (SELECT FROM effectonce.messages WHERE fresh)
-	OR EXISTS (SELECT FROM effectonce.queues q WHERE q.due_at <= (SELECT c.now FROM (` + clockSQL + `) c))`)
+	selectDueQueue = newStatement(`WITH c AS MATERIALIZED (` + clockSQL + `)
+	SELECT c.now, c.behind, c.high, EXISTS (SELECT FROM effectonce.messages WHERE fresh) OR EXISTS (SELECT FROM effectonce.queues q WHERE q.due_at <= c.now) FROM c`)
 	absorbFresh = newStatement(`WITH f AS MATERIALIZED (
 		SELECT m.queue, m.seq, m.at FROM effectonce.messages m WHERE m.fresh ORDER BY m.queue, m.seq LIMIT $1::bigint FOR UPDATE SKIP LOCKED
 	),
 	m AS (UPDATE effectonce.messages m SET fresh = false FROM f WHERE m.queue = f.queue AND m.seq = f.seq)
 	INSERT INTO effectonce.queues AS q (id, delivered, attempts, token, due_at, parked)
 	SELECT f.queue, 0, 0, 0, min(f.at), false FROM f GROUP BY f.queue ORDER BY f.queue
-	ON CONFLICT (id) DO UPDATE SET due_at = coalesce(q.due_at, CASE WHEN NOT q.parked THEN excluded.due_at END)`)
+	ON CONFLICT (id) DO UPDATE SET due_at = excluded.due_at WHERE q.due_at IS NULL AND NOT q.parked`)
 	takeQueue = newStatement(`WITH t AS MATERIALIZED (
 		SELECT q.id FROM effectonce.queues q WHERE q.due_at <= $1::bigint ORDER BY q.due_at, q.id LIMIT 1 FOR UPDATE SKIP LOCKED
 	)
@@ -122,10 +122,15 @@ func (s *Store) queueDue(ctx context.Context) (due bool, err error) {
 	}
 	defer s.leave()
 	err = s.read(ctx, func(c *pgxpool.Conn) error {
-		return pooled{s, c}.query(ctx, selectDueQueue, s.clockArgs(), func(r *scanner) error {
-			due = r.flag()
+		var at moment
+		err := pooled{s, c}.query(ctx, selectDueQueue, s.clockArgs(), func(r *scanner) error {
+			at, due = scanMoment(r), r.flag()
 			return nil
 		})
+		if err == nil {
+			err = s.check(at)
+		}
+		return err
 	})
 	return due, s.place.mapError(err)
 }

@@ -12,6 +12,11 @@ import (
 const (
 	// statementPatience bounds one try of a statement, so that callers of a server that does not answer get an error.
 	statementPatience = 30 * time.Second
+	// batchPatience bounds the first try of a batch: longer it takes only where the server is very slow, or one of its rows waits
+	// for the end of a caller's transaction (S8.1), of which the others have to know nothing.
+	batchPatience = 5 * time.Second
+	// stragglersMax bounds the statements that are on their way for rows of such batches.
+	stragglersMax = 4
 	// contendedTries is how often a batch is tried again that met others at the same rows.
 	contendedTries = 5
 )
@@ -31,11 +36,19 @@ func (s *Store) settle(batch []*write, doubt bool, once attempt) {
 	// Callers come and go, and what is recorded must not depend on them (S6.6).
 	giveUp := time.Now().Add(s.patience)
 	for try := 1; ; try++ {
-		ctx, cancel := context.WithTimeout(context.Background(), statementPatience)
+		patience := statementPatience
+		if len(batch) > 1 {
+			patience = s.batchPatience
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		err := once(ctx, batch, doubt)
+		slow := ctx.Err() != nil
 		cancel()
 		switch {
 		case err == nil:
+			return
+		case slow && len(batch) > 1:
+			s.detach(batch, once)
 			return
 		case ours(err):
 		case contended(err) && try < contendedTries:
@@ -87,6 +100,19 @@ func (s *Store) inDoubt(err error, doubt bool) error {
 func (s *Store) apart(batch []*write, doubt bool, once attempt) {
 	for _, w := range batch {
 		s.settle([]*write{w}, doubt, once)
+	}
+}
+
+// detach gives each write a statement of its own, and nobody waits for it but its caller. The batch may yet take place.
+func (s *Store) detach(batch []*write, once attempt) {
+	for _, w := range batch {
+		w.detached = true
+		go func() {
+			s.stragglers <- struct{}{}
+			s.settle([]*write{w}, true, once)
+			<-s.stragglers
+			w.finish()
+		}()
 	}
 }
 

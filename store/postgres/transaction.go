@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -41,6 +42,9 @@ func (s *Store) transaction(ctx context.Context, f func(ctx context.Context, q q
 			return nil
 		case ours(err), ctx.Err() != nil && !doubt:
 			return s.place.mapError(err)
+		case errors.Is(err, errClockMoved) && time.Now().Before(giveUp):
+			pause(try)
+			continue
 		case contended(err), forgotten(err):
 			if try < contendedTries {
 				pause(try)
