@@ -48,6 +48,11 @@ func TestPlansOfListsDoNotGrow(t *testing.T) {
 	url := pgtest.URL(t)
 	stock(t, url, 20_000)
 	s := opened(t, url, Options{})
+	for name, sql := range map[string]string{"waiting": selectWaiting.sql, "forget": forgetStatement.sql, "the end of limits": endLimits.sql, "a queue": takeQueue.sql} {
+		if plan := planOf(t, s, sql, 0); strings.Contains(plan, "Seq Scan on operations") {
+			t.Errorf("%s:\n%s", name, plan)
+		}
+	}
 	for name, f := range map[string]effectonce.Filter{
 		"unresolved": {States: []effectonce.State{effectonce.StateReview, effectonce.StateUnknown}, Tenant: "acme"},
 		"alarms":     {Alarmed: true},
