@@ -53,6 +53,8 @@ type Options struct {
 	// Inbox takes events and Outbox keeps messages; nil means that there is none of them.
 	Inbox  *events.Inbox
 	Outbox effectonce.Outbox
+	// Degraded says what does not work at present without keeping requests from being served; nil: nothing is known.
+	Degraded func() []string
 	// Tools is the configuration; nil means that there is none, and that only claims are possible.
 	Tools Tools
 	// Logger gets defects and broken stores; nil means slog.Default. It is never given bodies.
@@ -70,6 +72,7 @@ type server struct {
 	limits   effectonce.Limits
 	inbox    *events.Inbox
 	outbox   effectonce.Outbox
+	degraded func() []string
 	tools    Tools
 	log      *slog.Logger
 	metrics  *Metrics
@@ -94,7 +97,7 @@ func build(o Options) *server {
 		s.version = "unknown"
 	}
 	s.keeps(o)
-	s.inbox, s.outbox = o.Inbox, o.Outbox
+	s.inbox, s.outbox, s.degraded = o.Inbox, o.Outbox, o.Degraded
 	s.spec = newSpec(s.version)
 	s.registry = s.spec.Components.Schemas
 	s.routeOperations()

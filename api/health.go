@@ -14,6 +14,8 @@ import (
 type Health struct {
 	Status  string `json:"status" enum:"ok" doc:"ok."`
 	Version string `json:"version" doc:"The program's version."`
+	// Degraded is of /readyz only: whoever asks can still be served.
+	Degraded []string `json:"degraded,omitempty" doc:"What does not work at present and is tried again, like a NATS server that cannot be reached. Requests are served all the same."`
 }
 
 func (s *server) routeHealth() {
@@ -28,7 +30,11 @@ func (s *server) routeHealth() {
 		answers: []answer{{http.StatusOK, health, "It does.", nil}},
 	}, func(c call[none]) (reply, error) {
 		_, err := s.store.Due(c.ctx, 1)
-		return ok, err
+		ready := Health{Status: "ok", Version: s.version}
+		if s.degraded != nil {
+			ready.Degraded = s.degraded()
+		}
+		return reply{status: http.StatusOK, body: ready}, err
 	})
 	s.text("/metrics", "metrics", "Counters, and gauges of operations, in the Prometheus text format", "text/plain; version=0.0.4; charset=utf-8", func(r *http.Request) (string, error) {
 		return s.metrics.text(s.version) + s.gaugesText(r.Context()), nil

@@ -80,15 +80,6 @@ const IDBytesMax = 400
 // expiry is how long an event waits for a consumer before it fails, visibly.
 const expiry = 30 * 24 * time.Hour
 
-// Attempts is how often an event is handed out or delivered before a person has to look.
-const Attempts = 30
-
-// Lease and LeaseMax are for how long a consumer that pulls owns an event: without heartbeats, and with them.
-const (
-	Lease    = time.Minute
-	LeaseMax = 15 * time.Minute
-)
-
 // Intent is the intent that an event is: of business scope, convergent, identified by source and event id alone, so that a
 // redelivery whose body differs is the same event (S9.1). It is executed by whoever claims it.
 func (e Event) Intent() (effectonce.Intent, error) {
@@ -107,8 +98,8 @@ func (e Event) Intent() (effectonce.Intent, error) {
 	}
 	terms := effectonce.DefaultTerms()
 	terms.Class = effectonce.ClassConvergent
-	terms.CallTimeout, terms.Heartbeat = LeaseMax, Lease
-	terms.Attempts, terms.Expiry, terms.Within = Attempts, expiry, expiry
+	terms.CallTimeout, terms.Heartbeat = DefaultEventTimeout, DefaultEventLease
+	terms.Attempts, terms.Expiry, terms.Within = DefaultEventAttempts, expiry, expiry
 	terms.Backoff, terms.BackoffMax = time.Second, 10*time.Minute
 	in := effectonce.Intent{
 		Tenant: e.Tenant, Tool: ToolPrefix + e.Source, ID: e.ID, Run: e.Run, Scope: effectonce.ScopeBusiness,

@@ -124,10 +124,10 @@ func (b *Inbox) record(ctx context.Context, r reader, e Event) (Receipt, error) 
 	if err != nil {
 		return Receipt{Event: e}, err
 	}
+	in.Terms.CallTimeout, in.Terms.Heartbeat, in.Terms.Attempts = r.source.Timeout, r.source.Lease, r.source.Attempts
 	if d := r.source.Deliver; d != nil {
 		in.Terms.Managed = true
-		in.Terms.Heartbeat = 0
-		in.Terms.CallTimeout = d.Timeout
+		in.Terms.CallTimeout, in.Terms.Heartbeat = d.Timeout, 0
 	}
 	o, err := b.guard.Record(ctx, in)
 	if err != nil {

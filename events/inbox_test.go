@@ -177,14 +177,14 @@ func TestALostConsumersEventIsHandedOutAgain(t *testing.T) {
 		if !ok {
 			t.Fatal("nothing was handed out")
 		}
-		time.Sleep(events.Lease / 2)
+		time.Sleep(events.DefaultEventLease / 2)
 		if _, ok := f.claim("shop"); ok {
 			t.Fatal("an event under a lease was handed out")
 		}
 		if _, err := f.guard.Heartbeat(t.Context(), one.Claim.Operation.Key, one.Claim.Token); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(events.Lease - time.Second)
+		time.Sleep(events.DefaultEventLease - time.Second)
 		if _, ok := f.claim("shop"); ok {
 			t.Fatal("a heartbeat does not keep the lease")
 		}
@@ -225,7 +225,7 @@ func TestAnEventThatNeverGoesWellIsInReview(t *testing.T) {
 		go func() { ended <- worker.New(f.guard, f.store, worker.Options{Logger: quiet}).Run(ctx) }()
 		defer func() { cancel(); <-ended }()
 		key := f.receive("shop", `{"id": "1", "type": "x"}`).Outcome.Operation.Key
-		for i := range events.Attempts {
+		for i := range events.DefaultEventAttempts {
 			h, ok, err := f.inbox.Claim(t.Context(), "shop", "c", time.Hour)
 			if err != nil || !ok {
 				t.Fatalf("attempt %d: %v %v", i+1, ok, err)

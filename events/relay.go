@@ -46,7 +46,7 @@ type route struct {
 }
 
 // leaseMargin is what remains of a lease after the last call may have ended, for recording.
-const leaseMargin = 20 * time.Second
+const leaseMargin = 10 * time.Second
 
 // NewRelay makes a relay of routes that have passed [Route.Check].
 func NewRelay(outbox effectonce.Outbox, routes []Route, o RelayOptions) *Relay {

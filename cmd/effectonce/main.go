@@ -56,6 +56,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Bring a store's schema up to date."`
 	Ops     opsCommand     `cmd:"" help:"Look at operations, and resolve those that wait for a person."`
 	Runs    runsCommand    `cmd:"" help:"Look at runs: what was decided, step by step, and what became of it; and undo one."`
+	Outbox  outboxCommand  `cmd:"" help:"Look at events that wait to leave, and decide about parked ones."`
 	Limits  limitsCommand  `cmd:"" help:"Show limits in use, and what holds them."`
 	Policy  policyCommand  `cmd:"" help:"Check the configuration."`
 	Explain explainCommand `cmd:"" help:"Show what a call would be: intent id, key, fingerprint, and why. Nothing is stored."`

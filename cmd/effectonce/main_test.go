@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(pgtest.Tests{M: m}, map[string]func(){"effectonce": main})
+	testscript.Main(pgtest.Tests{M: m}, map[string]func(){"effectonce": main, consumerCommand: consumeEvents})
 }
 
 // S14.6, the command line: testdata/script has what somebody sees at a terminal, refusals included.

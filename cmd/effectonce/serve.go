@@ -170,6 +170,7 @@ type daemon struct {
 	guard   *effectonce.Guard
 	server  *http.Server
 	workers *worker.Worker
+	traffic *traffic
 	// release ends what requests are waiting for; retire ends the workers' loop.
 	release, retire context.CancelFunc
 	resting         chan struct{}
@@ -187,12 +188,14 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	decisions, _ := store.(effectonce.Journal)
 	limits, _ := store.(effectonce.Limits)
 	store = metrics.Store(store)
-	guard := effectonce.New(store, effectonce.Options{Providers: known.providerOf, Logger: log})
-	handler := api.New(api.Options{Guard: guard, Store: store, Journal: decisions, Limits: limits, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
+	var traffic *traffic
+	guard := effectonce.New(store, effectonce.Options{Logger: log, Providers: func(op effectonce.Operation) effectonce.Provider { return traffic.providerOf(known, op) }})
+	traffic = newTraffic(cfg, guard, store, log)
+	handler := api.New(api.Options{Guard: guard, Store: store, Journal: decisions, Limits: limits, Inbox: traffic.inbox, Outbox: store, Degraded: traffic.degraded, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
 	waiting, release := context.WithCancel(ctx)
 	return &daemon{
 		log: log, store: store, guard: guard, release: release,
-		workers: worker.New(guard, store, worker.Options{Logger: log}),
+		workers: worker.New(guard, store, worker.Options{Logger: log}), traffic: traffic,
 		server: &http.Server{
 			Handler:           handler,
 			ReadHeaderTimeout: 10 * time.Second,
@@ -209,12 +212,15 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 
 // start begins to serve and to work.
 func (d *daemon) start(l net.Listener) {
-	working, retire := context.WithCancel(context.Background())
+	until, retire := context.WithCancel(context.Background())
 	d.retire = retire
 	go func() {
 		defer close(d.resting)
+		var working sync.WaitGroup
 		// Run returns nil.
-		_ = d.workers.Run(working)
+		working.Go(func() { _ = d.workers.Run(until) })
+		working.Go(func() { d.traffic.run(until) })
+		working.Wait()
 	}()
 	go func() {
 		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
