@@ -205,7 +205,7 @@ func (r *reading) contractProblems(path string, err error) {
 		if remedy == "" {
 			remedy = "correct it"
 		}
-		r.problems = append(r.problems, Problem{File: p.File, Line: max(p.Line, 1), Column: 1, Field: p.Field, Detail: p.Detail, Remedy: remedy})
+		r.problems = append(r.problems, Problem{File: p.File, Line: max(p.Line, 1), Column: max(p.Column, 1), Field: p.Field, Detail: p.Detail, Remedy: remedy})
 	}
 }
 

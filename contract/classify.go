@@ -2,7 +2,9 @@ package contract
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +22,9 @@ type Response struct {
 	Beginning bool
 }
 
+// OmittedNamed is why a success has no result: an answer that said that it is done already named it (see [MeansElsewhere]).
+const OmittedNamed = "named_by_error"
+
 // Limits on what a failure quotes, and on a pause that a provider asks for.
 const (
 	MessageRunesMax   = 500
@@ -32,7 +37,7 @@ const (
 // be read, or lacks the reference or the echoed stamp that the contract promises, is unknown too. Whether a stamp is this
 // operation's is for the caller to check (S6.7); see Foreign.
 func (o *Operation) Classify(r Response, resend bool) effectonce.End {
-	document, bodyErr := DecodeBody(r.Body, r.Beginning)
+	document, bodyErr := o.Answer.decode(r.Body, r.Beginning)
 	end := effectonce.End{Verdict: effectonce.VerdictUnknown, RetryAfter: retryAfter(r.Header)}
 	end.Failure = effectonce.Failure{Code: "unclassified", Status: r.Status, Message: "the contract says nothing about this answer"}
 
@@ -42,10 +47,25 @@ func (o *Operation) Classify(r Response, resend bool) effectonce.End {
 		end.Authoritative, end.StoredError = rule.Authoritative, rule.StoredError
 		end.Failure.Code, end.Failure.Message = string(rule.Verdict), rule.Reason
 	}
-	if end.Verdict == effectonce.VerdictSucceeded {
-		return o.success(r, document, bodyErr)
+	if rule.Means == MeansElsewhere {
+		end.Reference = rule.Reference.first(document)
+		if len(end.Reference) > ReferenceBytesMax {
+			end.Reference = ""
+		}
 	}
-	if code := firstText(o.Code, document); code != "" {
+	if end.Verdict == effectonce.VerdictSucceeded {
+		if rule.Means != MeansElsewhere {
+			return o.success(r, document, bodyErr)
+		}
+		if end.Reference != "" {
+			// The resource that this key created is named, and not shown.
+			return effectonce.End{Verdict: effectonce.VerdictSucceeded, Reference: end.Reference, Omitted: OmittedNamed}
+		}
+		end.Verdict = effectonce.VerdictUnknown
+	}
+	if rule.Means != "" {
+		end.Failure.Code = string(rule.Means)
+	} else if code := firstText(o.Code, document); code != "" {
 		end.Failure.Code = clip(code, 100)
 	}
 	if message := firstText(o.Message, document); message != "" {
@@ -78,22 +98,22 @@ func (o *Operation) success(r Response, document any, bodyErr error) effectonce.
 		return end
 	}
 	if bodyErr != nil {
-		return unknown("garbled_answer", "the answer says success and its body is not JSON")
+		return unknown("garbled_answer", "the answer says success and its body is not "+strings.ToUpper(string(cmp.Or(o.Answer, FormatJSON))))
 	}
 	if o.Reference != "" {
-		end.Reference = o.Reference.Text(document)
+		end.Reference = o.Reference.first(document)
 		if (end.Reference == "" && !r.Beginning) || len(end.Reference) > ReferenceBytesMax {
 			return unknown("no_reference", "the answer says success and does not hold "+string(o.Reference))
 		}
 	}
-	if o.Stamp.Echoed && !r.Beginning && o.Stamp.Path.Text(document) == "" {
+	if o.Stamp.Echoed && !r.Beginning && o.Stamp.Path.first(document) == "" {
 		return unknown("no_stamp", "the answer says success and does not show the stamp that was sent")
 	}
 	if r.Beginning {
 		end.Omitted = "too_large"
 		return end
 	}
-	end.Result = r.Body
+	end.Result = o.Answer.result(r.Body)
 	return end
 }
 
@@ -103,12 +123,12 @@ func (o *Operation) Foreign(r Response, stamp string) bool {
 	if !o.Stamp.Set() {
 		return false
 	}
-	document, err := DecodeBody(r.Body, r.Beginning)
+	document, err := o.Answer.decode(r.Body, r.Beginning)
 	if err != nil {
 		return false
 	}
 	v, ok := o.Stamp.Path.Find(document)
-	return ok && v != nil && o.Stamp.Path.Text(document) != stamp
+	return ok && v != nil && o.Stamp.Path.Text(document) != o.Stamp.Cut(stamp)
 }
 
 func (m Match) holds(r Response, document any, resend bool) bool {
@@ -125,16 +145,18 @@ func (m Match) holds(r Response, document any, resend bool) bool {
 		}
 	}
 	for path, values := range m.Body {
-		if !allowed(path.Text(document), values) {
+		if !slices.ContainsFunc(path.all(document), func(v any) bool { return allowed(textOf(v), values) }) {
 			return false
 		}
 	}
 	for _, path := range m.Missing {
-		if v, ok := path.Find(document); ok && v != nil && v != "" {
-			return false
+		for _, v := range path.all(document) {
+			if v != nil && v != "" {
+				return false
+			}
 		}
 	}
-	return true
+	return len(m.Text) == 0 || slices.ContainsFunc(m.Text, func(s string) bool { return bytes.Contains(r.Body, []byte(s)) })
 }
 
 func (m Match) hasStatus(status int) bool {
@@ -160,7 +182,7 @@ func allowed(got string, values []string) bool {
 
 func firstText(paths []Path, document any) string {
 	for _, p := range paths {
-		if s := p.Text(document); s != "" {
+		if s := p.first(document); s != "" {
 			return s
 		}
 	}

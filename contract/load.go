@@ -84,6 +84,7 @@ func Parse(file string, data []byte) (*Contract, error) {
 		for name, o := range c.Operations {
 			checkExamples(p, "operations."+name, o)
 		}
+		c.checkRequests(p)
 	}
 	if len(p.list) > 0 {
 		slices.SortStableFunc(p.list, func(a, b Problem) int {
@@ -110,6 +111,7 @@ func version(data []byte) (string, error) {
 	if err := yaml.Unmarshal(data, &tree); err != nil {
 		return "", err
 	}
+	delete(tree, "requests")
 	if operations, ok := tree["operations"].(map[string]any); ok {
 		for _, o := range operations {
 			if o, ok := o.(map[string]any); ok {

@@ -58,6 +58,53 @@ func (p Path) Text(document any) string {
 	if !ok {
 		return ""
 	}
+	return textOf(v)
+}
+
+// all returns the values at the path, and goes into each item of a list that the path passes without an index.
+func (p Path) all(document any) []any {
+	at := []any{document}
+	for _, segment := range p.Segments() {
+		var next []any
+		for _, v := range at {
+			if list, ok := v.([]any); ok {
+				if i, err := strconv.Atoi(segment); err == nil {
+					if i >= 0 && i < len(list) {
+						next = append(next, list[i])
+					}
+					continue
+				}
+				for _, item := range list {
+					if object, ok := item.(map[string]any); ok {
+						if child, ok := object[segment]; ok {
+							next = append(next, child)
+						}
+					}
+				}
+				continue
+			}
+			if object, ok := v.(map[string]any); ok {
+				if child, ok := object[segment]; ok {
+					next = append(next, child)
+				}
+			}
+		}
+		at = next
+	}
+	return at
+}
+
+// first is the first text at the path.
+func (p Path) first(document any) string {
+	for _, v := range p.all(document) {
+		if s := textOf(v); s != "" {
+			return s
+		}
+	}
+	return ""
+}
+
+func textOf(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v

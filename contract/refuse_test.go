@@ -31,7 +31,7 @@ operations:
       lag: {at_most: 10s, source: page}
       source: page
     verdicts:
-      - {when: {status: 200-299}, verdict: succeeded, source: page}
+      - {when: {status: [200, 201]}, verdict: succeeded, source: page}
       - {when: {status: 400}, verdict: rejected, source: page}
 `
 
@@ -56,7 +56,7 @@ func TestRefused(t *testing.T) {
 		replace [2]string
 		want    string
 	}{
-		{"a time-out called rejected", rule("{when: {status: 504}, verdict: rejected, source: page}"), "acme.yaml:25: operations.pay.verdicts[1].verdict: calls a time-out rejected"},
+		{"a time-out called rejected", rule("{when: {status: 504}, verdict: rejected, source: page}"), "acme.yaml:25:31: operations.pay.verdicts[1].verdict: calls a time-out rejected"},
 		{"a time-out with evidence", rule("{when: {status: 408, body: {code: x}}, verdict: throttled, source: page}"), "calls a time-out throttled"},
 		{"all server errors called rejected", rule("{when: {status: 500-599}, verdict: rejected, source: page}"), "calls a time-out rejected"},
 		{"a server error called not executed", rule("{when: {status: 503}, verdict: throttled, source: page}"), "calls a server error throttled without evidence"},
@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 		{"a verdict that there is not", rule("{when: {status: 400}, verdict: maybe, source: page}"), `"maybe" is not a verdict`},
 		{"no status", rule("{when: {body: {code: x}}, verdict: rejected, source: page}"), "when.status: is missing"},
 		{"a status that there is not", rule("{when: {status: 4xx}, verdict: rejected, source: page}"), "4xx is not a status"},
-		{"a short key", [2]string{"length_max: 40", "length_max: 21"}, "acme.yaml:11: operations.pay.key.length_max: leaves 21 characters"},
+		{"a short key", [2]string{"length_max: 40", "length_max: 21"}, "acme.yaml:11:61: operations.pay.key.length_max: leaves 21 characters"},
 		{"a prefix that eats the key", [2]string{"length_max: 40", "length_max: 40, prefix: aaaaaaaaaaaaaaaaaaaa"}, "leaves 20 characters"},
 		{"a UUID that does not fit", [2]string{"encoding: hex, length_max: 40", "encoding: uuid, length_max: 30"}, "is too short for a UUID"},
 		{"a window shorter than the call", [2]string{"at_least: 24h", "at_least: 60s"}, "the window of 1m0s is shorter than a call"},
@@ -83,7 +83,7 @@ func TestRefused(t *testing.T) {
 		{"a look-up without a stamp", [2]string{"    stamp: {in: body, field: ref, path: ref, source: page}\n", ""}, "looks for a stamp that the operation does not set"},
 		{"a look-up that ignores the stamp", [2]string{"      stamp: ref\n", ""}, "operations.pay.look_up.stamp: is missing"},
 		{"stamp in the key's place", [2]string{"{in: body, field: ref,", "{in: header, field: idempotency-key,"}, "is the place of the key"},
-		{"an unknown field", [2]string{"reference: id\n    look", "referense: id\n    look"}, "acme.yaml:14: unknown field"},
+		{"an unknown field", [2]string{"reference: id\n    look", "referense: id\n    look"}, "acme.yaml:14:5: unknown field"},
 		{"a field twice", [2]string{"    path: /pay\n", "    path: /pay\n    path: /pay2\n"}, "acme.yaml:10"},
 		{"a source that there is not", [2]string{"24h, source: page", "24h, source: pag"}, `there is no source "pag"`},
 		{"a source without a date", [2]string{"checked: 2026-11-30, grade: official", "grade: official"}, "sources.page.checked"},

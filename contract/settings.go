@@ -3,6 +3,8 @@ package contract
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
 	"reflect"
 	"slices"
 	"strconv"
@@ -92,21 +94,88 @@ func (c *Contract) Resolve(name string, s Settings) (*Operation, error) {
 	if err := found.allowed(s); err != nil {
 		return nil, err
 	}
-	o := *found
-	o.fill(s)
+	o, err := found.with(s)
+	if err != nil {
+		return nil, err
+	}
 	if o.Path == "" {
 		return nil, invalid("path", "is missing", "contract "+c.Name+" does not know it: give the path of the call")
 	}
+	if why := o.onlyOnTheWire(); why != "" {
+		return nil, invalid("operation", fmt.Sprintf("%s of %s cannot be called from a template: %s", o.Name, c.Name, why), "send it with the provider's own client through the egress proxy")
+	}
+	return o, nil
+}
+
+// With returns the contract with the operator's settings in each of its operations that leaves facts to the operator, for requests that come from a
+// provider's own client (see Match). The error is an [effectonce.ErrInvalid] that names the field.
+func (c *Contract) With(s Settings) (*Contract, error) {
+	if reflect.ValueOf(s).IsZero() {
+		return c, nil
+	}
+	filled := *c
+	filled.Operations = map[string]*Operation{}
+	filled.Version = s.version(c.Version)
+	given := false
+	var refused error
+	for _, name := range slices.Sorted(maps.Keys(c.Operations)) {
+		o := c.Operations[name]
+		if err := o.allowed(s); err != nil {
+			refused = err
+			copied := *o
+			copied.Version = filled.Version
+			filled.Operations[name] = &copied
+			continue
+		}
+		with, err := o.with(s)
+		if err != nil {
+			return nil, err
+		}
+		given, filled.Operations[name] = true, with
+	}
+	if !given {
+		return nil, refused
+	}
+	return &filled, nil
+}
+
+// with returns a copy of the operation with the settings, which are allowed.
+func (o *Operation) with(s Settings) (*Operation, error) {
+	filled := *o
+	filled.fill(s)
 	p := &problems{file: "settings"}
-	o.check(p, "")
+	filled.check(p, "")
 	if len(p.list) > 0 {
 		first := p.list[0]
 		return nil, invalid(strings.TrimPrefix(first.Field, "."), first.Detail, first.Remedy)
 	}
 	if !reflect.ValueOf(s).IsZero() {
-		o.Version = s.version(c.Version)
+		filled.Version = s.version(o.Version)
 	}
-	return &o, nil
+	return &filled, nil
+}
+
+// onlyOnTheWire says why an operation's request cannot be made from a template, "" if it can.
+func (o *Operation) onlyOnTheWire() string {
+	simple := func(p Place) bool { return p == "" || p == PlaceHeader || p == PlaceBody || p == PlaceQuery }
+	l := o.LookUp
+	switch {
+	case o.Effect == EffectRead:
+		return "it has no effect"
+	case o.Signed.Kind != "":
+		return "its body is signed"
+	case len(o.Where) > 0:
+		return "it is told apart by more than method and path"
+	case len(o.Key.Also) > 0 || len(o.Key.Companions) > 0 || !simple(o.Key.Place):
+		return "its key has a place of another kind"
+	case !simple(o.Stamp.Place) || o.Stamp.LengthMax > 0 && o.Stamp.LengthMax < StampLength:
+		return "its stamp has a place of another kind, or is cut"
+	case strings.Contains(o.Path, "...}"):
+		return "its path has no fixed length"
+	case l != nil && (l.By != ByStamp || l.Method != http.MethodGet || l.Answer != FormatJSON || l.Single || len(l.Header) > 0):
+		return "its look-up is of another kind"
+	}
+	return ""
 }
 
 func (o *Operation) allowed(s Settings) error {
@@ -153,7 +222,11 @@ func (o *Operation) fill(s Settings) {
 		}
 	}
 	if l := s.LookUp; l != nil {
-		o.LookUp = &LookUp{Path: l.Path, Query: l.Query, Items: l.Items, Stamp: l.Stamp, Reference: l.Reference, Paging: l.Paging, Source: operator}
+		o.LookUp = &LookUp{
+			Method: http.MethodGet, Answer: FormatJSON, By: ByStamp, Path: l.Path, Query: l.Query, Items: l.Items, Stamp: l.Stamp, Reference: l.Reference,
+			Paging: l.Paging, Source: operator,
+		}
+		o.LookUps = []*LookUp{o.LookUp}
 		if o.LookUp.Stamp == "" {
 			o.LookUp.Stamp = o.Stamp.Path
 		}

@@ -8,18 +8,21 @@ import "github.com/effectonce/effectonce"
 func (o *Operation) Terms(base effectonce.Terms) effectonce.Terms {
 	t := base
 	t.Contract = o.Version
-	t.Keyed = o.Key.Known()
+	if t.Class == "" && o.Effect == EffectConvergent {
+		t.Class = effectonce.ClassConvergent
+	}
+	t.Keyed = o.Key.Known() && o.Effect == EffectKeyed
 	t.KeyForm = effectonce.KeyForm{}
 	t.Retention, t.Forever = 0, false
 	if t.Keyed {
 		t.KeyForm = o.Key.Form
-		if o.Retention.Known() {
+		if o.Retention.Known() && o.Retention.BodyBytesMax == 0 {
 			t.Retention, t.Forever = o.Retention.AtLeast, o.Retention.Forever
 		}
 	}
 	t.LookUp, t.Lag, t.LagUnknown = o.LookUp != nil, 0, false
 	if t.LookUp {
-		t.LagUnknown = !o.LookUp.Lag.Known()
+		t.LagUnknown = !o.LookUp.Conclusive()
 		if !t.LagUnknown {
 			t.Lag = o.LookUp.Lag.AtMost
 		}
@@ -27,5 +30,19 @@ func (o *Operation) Terms(base effectonce.Terms) effectonce.Terms {
 	if o.Processing.Known() {
 		t.Processing = max(t.Processing, o.Processing.AtMost)
 	}
+	if l := o.LookUp; l != nil && l.Horizon > 0 && l.Horizon < t.Within+t.LeaseCap()+t.Settle()+t.Lag {
+		// The view may end before the effect that is looked for.
+		t.LagUnknown, t.Lag = true, 0
+	}
 	return t
+}
+
+// TermsOf is Terms for one request: a promise that holds for small requests only is made only to those.
+func (o *Operation) TermsOf(base effectonce.Terms, r Request) effectonce.Terms {
+	if o.Retention.BodyBytesMax == 0 || len(r.Body) > o.Retention.BodyBytesMax {
+		return o.Terms(base)
+	}
+	unbounded := *o
+	unbounded.Retention.BodyBytesMax = 0
+	return unbounded.Terms(base)
 }
