@@ -13,7 +13,7 @@ import (
 	"github.com/effectonce/effectonce/policy"
 )
 
-// This file is S3.12: an edit of scope, template or normalisers gives the same call another key. Its new operations get the keys
+// This file is S3.12 and S13.2: an edit of scope, template or normalisers gives the same call another key. Its new operations get the keys
 // of the earlier identities too, so that a call from before the edit is still the same operation.
 //
 // The earlier identities of a tool are found from its newest operation: that was recorded under a policy whose document names those
@@ -182,17 +182,20 @@ func (t *Tool) version(ctx context.Context, document func(ctx context.Context, d
 	return policy.FromDocument(doc)
 }
 
-// formerly are the identities that a call has besides its present one.
-func (t *Tool) formerly(args json.RawMessage, meta policy.Meta) ([]effectonce.Identity, error) {
-	var identities []effectonce.Identity
+// formerly gives an intent the identities that its call had under earlier policies. It ends with the first of them: what was recorded
+// under that may be forgotten afterwards, and would execute again (S13.2).
+func (t *Tool) formerly(in *effectonce.Intent, args json.RawMessage, meta policy.Meta) error {
 	for _, f := range t.former {
-		id, err := f.Identity(args, meta)
+		id, ends, err := f.Identity(args, meta)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		identities = append(identities, id)
+		in.Formerly = append(in.Formerly, id)
+		if !ends.IsZero() && (in.ForgetAt.IsZero() || ends.Before(in.ForgetAt)) {
+			in.ForgetAt = ends
+		}
 	}
-	return identities, nil
+	return nil
 }
 
 // Formerly says for people which identities the tool's operations have had before, and still have.

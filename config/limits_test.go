@@ -82,3 +82,40 @@ func TestACallOfAForgottenPeriodIsRefused(t *testing.T) {
 		t.Errorf("results are kept for %s", got)
 	}
 }
+
+// S13.2: however long identities are kept after an edit, what the policy before it may have forgotten is not executed again.
+func TestALongerRetentionBringsNothingBack(t *testing.T) {
+	t.Parallel()
+	const tool = `intent_id: "pay:{month}", arguments: {month: {kind: identity}}, retention: {identity: `
+	now := time.Date(2026, 12, 30, 0, 0, 0, 0, time.UTC)
+	store := memorystore.Open(memorystore.Options{Now: func() time.Time { return now }})
+	guard := effectonce.New(store, effectonce.Options{})
+	ran := 0
+	before, err := edited(t, store, pay(tool+`{for: 30d, period: "{month}"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := do(t, guard, before.Tools["pay"], `{"month":"2026-11"}`, nil, &ran); err != nil {
+		t.Fatal(err)
+	}
+	now = time.Date(2027, 1, 2, 0, 0, 0, 0, time.UTC)
+	if n, err := store.Forget(t.Context(), 10); err != nil || n != 1 {
+		t.Fatalf("forgot %d, %v", n, err)
+	}
+	// There is an operation by which the edit is noticed.
+	if _, err := do(t, guard, before.Tools["pay"], `{"month":"2026-12"}`, nil, &ran); err != nil {
+		t.Fatal(err)
+	}
+	for name, identity := range map[string]string{"longer": `{for: 400d, period: "{month}"}}`, "for ever": `forever}`} {
+		after, err := edited(t, store, pay(tool+identity))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := do(t, guard, after.Tools["pay"], `{"month":"2026-11"}`, nil, &ran); !errors.Is(err, effectonce.ErrExpired) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if out, err := do(t, guard, after.Tools["pay"], `{"month":"2026-12"}`, nil, &ran); err != nil || !out.Replayed || ran != 2 {
+			t.Errorf("%s: executed %d times, %v", name, ran, err)
+		}
+	}
+}

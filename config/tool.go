@@ -46,7 +46,7 @@ func (t *Tool) Intent(args json.RawMessage, meta policy.Meta) (effectonce.Intent
 	}
 	in := t.Policy.IntentOf(reading, args, meta)
 	in.Under = t.under(in.Arguments, in.Business)
-	if in.Formerly, err = t.formerly(args, meta); err != nil {
+	if err := t.formerly(&in, args, meta); err != nil {
 		return effectonce.Intent{}, err
 	}
 	if err := t.complete(&in, reading); err != nil {

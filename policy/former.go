@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp/syntax"
 	"slices"
+	"time"
 
 	"github.com/effectonce/effectonce"
 )
@@ -44,7 +45,7 @@ func (t *Tool) Former(old *Tool) (*Former, error) {
 		return nil, errors.New("then the caller gave the intent id, and now the policy builds it")
 	}
 	identity := old.identity()
-	spec := Spec{Name: t.Name, Scope: identity.Scope, IntentID: identity.IntentID, Arguments: map[string]Argument{}}
+	spec := Spec{Name: t.Name, Scope: identity.Scope, IntentID: identity.IntentID, Retention: identity.Retention, Arguments: map[string]Argument{}}
 	f := &Former{names: map[string]bool{}}
 	if old.intentID != nil {
 		for _, name := range old.intentID.names {
@@ -110,12 +111,13 @@ func whole(pattern string) bool {
 	return re.Sub[0].Op == syntax.OpBeginText && re.Sub[1].Op == syntax.OpCapture && end
 }
 
-// Identity is the identity of a call; its IntentID is empty where the caller gives it, its Tenant always. A call of which it cannot be
-// computed is an *[effectonce.Error] that names the field: executed without it, it might be a second time.
-func (f *Former) Identity(args json.RawMessage, meta Meta) (effectonce.Identity, error) {
+// Identity is the identity of a call; its IntentID is empty where the caller gives it, its Tenant always. ends is when it ended, zero for
+// never: what was recorded under it may be forgotten then, however long identities are kept now. A call of which it cannot be computed
+// is an *[effectonce.Error] that names the field: executed without it, it might be a second time.
+func (f *Former) Identity(args json.RawMessage, meta Meta) (id effectonce.Identity, ends time.Time, err error) {
 	given, err := decodeArguments(args)
 	if err != nil {
-		return effectonce.Identity{}, err
+		return id, ends, err
 	}
 	for name := range given {
 		if !f.names[name] {
@@ -124,9 +126,9 @@ func (f *Former) Identity(args json.RawMessage, meta Meta) (effectonce.Identity,
 	}
 	r := newReader(f.old, given, meta)
 	if err := r.sort(); err != nil {
-		return effectonce.Identity{}, formerly(err)
+		return id, ends, formerly(err)
 	}
-	id := effectonce.Identity{Tool: f.old.Name, Scope: f.old.spec.Scope, Run: meta["run"], Step: meta["step"]}
+	id = effectonce.Identity{Tool: f.old.Name, Scope: f.old.spec.Scope, Run: meta["run"], Step: meta["step"]}
 	missing := ""
 	switch {
 	case id.Run == "" && id.Scope != effectonce.ScopeBusiness:
@@ -135,12 +137,15 @@ func (f *Former) Identity(args json.RawMessage, meta Meta) (effectonce.Identity,
 		missing = "step"
 	}
 	if missing != "" {
-		return id, formerly(&effectonce.Error{Code: effectonce.CodeIntentIncomplete, Field: missing, Detail: "is missing"})
+		return id, ends, formerly(&effectonce.Error{Code: effectonce.CodeIntentIncomplete, Field: missing, Detail: "is missing"})
 	}
 	if id.IntentID, err = r.render(f.old.intentID); err != nil {
-		return id, formerly(err)
+		return id, ends, formerly(err)
 	}
-	return id, nil
+	if ends, err = r.forgetAt(f.old.period); err != nil {
+		return id, ends, formerly(err)
+	}
+	return id, ends, nil
 }
 
 func formerly(err error) error {

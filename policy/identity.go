@@ -12,8 +12,9 @@ import (
 	"github.com/effectonce/effectonce/canon"
 )
 
-// IdentityVersion is the digest of what decides about keys: scope, template, and the arguments that the template names, with
-// their normalisers (S3.12). Two versions of a policy with the same IdentityVersion give the same call the same key.
+// IdentityVersion is the digest of what decides about keys and how long they are known: scope, template, and the arguments that the
+// template names, with their normalisers (S3.12); and when identities end (S13.2). Two versions of a policy with the same
+// IdentityVersion give the same call the same key for the same time.
 func (t *Tool) IdentityVersion() (canon.Digest, error) {
 	doc, err := documentOf(t.identity(), nil)
 	if err != nil {
@@ -25,6 +26,7 @@ func (t *Tool) IdentityVersion() (canon.Digest, error) {
 // identity is the part of the policy that decides about keys.
 func (t *Tool) identity() Spec {
 	identity := Spec{Name: t.Name, Scope: t.spec.Scope, IntentID: t.spec.IntentID, Arguments: map[string]Argument{}}
+	identity.Retention.Identity = t.spec.Retention.Identity
 	if identity.Scope == "" {
 		identity.Scope = effectonce.ScopeBusiness
 	}
@@ -53,6 +55,9 @@ func (t *Tool) IdentityWords() string {
 	words += "intent_id " + strconv.Quote(identity.IntentID)
 	for _, name := range slices.Sorted(maps.Keys(identity.Arguments)) {
 		words += ", " + name + " " + identity.Arguments[name].words()
+	}
+	if id := identity.Retention.Identity; id != nil {
+		words += ", kept " + id.For.Written() + " after " + id.Period
 	}
 	return words
 }
