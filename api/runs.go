@@ -165,20 +165,13 @@ func (s *server) decide(c call[Choice]) (reply, error) {
 		return reply{}, invalid("step", "is the one that ends a run when it is undone", "give the step another name, or undo the run with POST /v1/runs/{run}/undo")
 	}
 	// What is stored counts, whatever this request looks like.
-	e, err := run.Step(c.ctx, c.step)
-	if err != nil {
-		return reply{}, err
-	}
-	if e.Do == journal.DoDecide {
+	e, err := run.Decide(c.ctx, c.step, func(ctx context.Context) (effectonce.Decision, error) {
 		b := c.body
 		d := effectonce.Decision{Run: c.run, Step: c.step, Tool: b.Tool, IntentID: b.IntentID, Arguments: b.Arguments, Finish: b.Finish, Note: b.Note, Actor: b.Actor}
-		if d.Operation, err = s.chosen(c.ctx, d, b.Context); err != nil {
-			return reply{}, err
-		}
-		e, err = run.Record(c.ctx, d)
-	} else if !e.Decided && !e.Started() {
-		e, err = run.Record(c.ctx, effectonce.Decision{Step: c.step})
-	}
+		var err error
+		d.Operation, err = s.chosen(ctx, d, b.Context)
+		return d, err
+	})
 	if err != nil {
 		return reply{}, err
 	}
@@ -200,7 +193,7 @@ func (s *server) chosen(ctx context.Context, d effectonce.Decision, meta map[str
 	}
 	tool, configured := s.tool(d.Tool)
 	in, err := s.intent(tool, submissionOf(d, meta))
-	if err != nil || !configured && in.ID == "" {
+	if err != nil {
 		return effectonce.Key{}, err
 	}
 	op, err := s.guard.Preview(ctx, in)
@@ -222,7 +215,8 @@ func submissionOf(d effectonce.Decision, meta map[string]string) Submission {
 // journalTimeout bounds the look at what was decided, like the guard's own reads.
 const journalTimeout = 10 * time.Second
 
-// asDecided refuses a call that is not the one that was decided for its step (S5.1 I9), and one of a run that was undone. in is the
+// asDecided refuses a call that is not the one that was decided for its step (S5.1 I9), and one of a run that was undone. In a run with
+// decisions, the call of a step without one is recorded as its decision, so that the step is never prompted again (S10.2). in is the
 // call as it was read.
 func (s *server) asDecided(ctx context.Context, tool Tool, in effectonce.Intent, b Submission) error {
 	if s.journal == nil || b.Run == "" || b.Step == "" {
@@ -231,8 +225,9 @@ func (s *server) asDecided(ctx context.Context, tool Tool, in effectonce.Intent,
 	// Like the recording that follows, it does not depend on a caller who may be gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTimeout)
 	defer cancel()
-	d, ok, undone, err := s.journal.Run("", b.Run).Decided(ctx, b.Step)
-	if err != nil || !ok && !undone {
+	run := s.journal.Run("", b.Run)
+	history, err := run.History(ctx)
+	if err != nil || !history.Begun() {
 		return err
 	}
 	in.Supersedes = nil
@@ -240,11 +235,26 @@ func (s *server) asDecided(ctx context.Context, tool Tool, in effectonce.Intent,
 	if err != nil {
 		return err
 	}
-	if undone {
-		if _, err := s.guard.Wait(ctx, asked.Key, 0); errors.Is(err, effectonce.ErrNotFound) {
-			return effectonce.RunFinished(b.Run, journal.StepUndone)
-		} else if err != nil || !ok {
+	d, ok := history.Decided(b.Step)
+	if !ok || history.Undone() {
+		_, err := s.guard.Wait(ctx, asked.Key, 0)
+		started := err == nil
+		switch {
+		case !started && !errors.Is(err, effectonce.ErrNotFound):
 			return err
+		case !started && history.Undone():
+			return effectonce.RunFinished(b.Run, journal.StepUndone)
+		case started && !ok:
+			// It had its effect, or has it, without a decision: that is told, and not decided any more.
+			return nil
+		case !ok:
+			// The run keeps a journal: its call is the decision, and is stored before anything runs.
+			d = effectonce.Decision{Step: b.Step, Tool: in.Tool, IntentID: b.IntentID, Arguments: b.Arguments, Note: "recorded with its call", Operation: asked.Key}
+			e, err := run.Record(ctx, d)
+			if err != nil || !e.Decided {
+				return err
+			}
+			d = e.Decision
 		}
 	}
 	other := func(field string, fields ...string) error {

@@ -121,6 +121,7 @@ func TestADecisionThatCannotBeCarriedOutIsNotRecorded(t *testing.T) {
 	f := newFixture(t, nil)
 	for name, c := range map[string]struct{ body, code, field string }{
 		"no order":                {`{"tool":"shop.refund","arguments":{"amount":480}}`, "intent_incomplete", "arguments.order_id"},
+		"no intent id of a claim": {`{"tool":"crm.refund","arguments":{}}`, "intent_incomplete", "intent_id"},
 		"no intent id":            {`{"tool":"shop.note","arguments":{}}`, "intent_incomplete", "intent_id"},
 		"an intent of no tool":    {`{"intent_id":"x"}`, "invalid", "intent_id"},
 		"a context of no tool":    {`{"context":{"a":"b"}}`, "invalid", "context"},
@@ -147,6 +148,27 @@ func TestAStartedStepIsNotDecided(t *testing.T) {
 	if a.get("decision") != nil {
 		t.Errorf("a decision was recorded beside it: %s", a.raw)
 	}
+}
+
+// S10.2, S5.1 I9: in a run that keeps a journal no step starts without a decision, so none is prompted after it has started.
+func TestACallInARunWithAJournalIsItsDecision(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	f.send("POST", "/v1/runs/run-1/steps/ticket/decision", `{}`).want(t, 201)
+	f.send("POST", "/v1/operations?execute=false", call1(480)).want(t, 202)
+	step := f.send("GET", "/v1/runs/run-1/steps/refund", "").want(t, 200, "do=wait")
+	if d := step.get("decision").(map[string]any); d["seq"] != 2.0 || d["note"] != "recorded with its call" {
+		t.Errorf("the decision is %v", d)
+	}
+	f.send("POST", "/v1/operations", call1(450)).want(t, 422, "field=arguments")
+	f.send("POST", decision, decides(450)).want(t, 200, "do=wait", "first=false")
+	const claim = `{"tool":"crm.refund","run":"run-1","step":"crm","scope":"step","intent_id":"refund:1","arguments":{}}`
+	f.send("POST", "/v1/claims", claim).want(t, 201)
+	f.send("GET", "/v1/runs/run-1/steps/crm", "").want(t, 200, "do=wait")
+	f.send("POST", "/v1/runs/run-1/steps/end/decision", `{"finish":true}`).want(t, 201)
+	f.send("POST", "/v1/operations", strings.NewReplacer(`"refund"`, `"more"`, "o1", "o7").Replace(call1(1))).want(t, 409, "code=run_finished")
+	// What has started is told, whatever the run.
+	f.send("POST", "/v1/claims", claim).want(t, 409, "code=conflict")
 }
 
 // S10.3

@@ -46,142 +46,153 @@ func (j *Journal) Runs(ctx context.Context, f effectonce.RunFilter) (effectonce.
 // any more.
 const StepUndone = "effectonce.undone"
 
-// Decide returns the step's decision, and what to do now. Only where none is recorded, and no operation of the step has started, is
-// ask called; what it returns is stored before Decide returns, unless somebody else was faster: then everybody gets theirs (S10.1,
-// S10.2). Tenant, run and step of the decision are filled in. Its Operation is the key of the call where the caller knows it
-// ([effectonce.Guard.Preview]); else the operation is found by run and step.
+// Decide returns the step's decision, and what to do now. Only where none is recorded is ask called; what it returns is stored before
+// Decide returns, unless somebody else was faster: then everybody gets theirs (S10.1, S10.2). Tenant, run and step of the decision are
+// filled in. Its Operation is the key of the call where the caller knows it ([effectonce.Guard.Preview]); without it the operation is
+// found by tool and intent id, and of a call that has neither nothing is known.
 //
 // An error of ask is returned as it is, and nothing is stored. Others: [effectonce.ErrRunFinished] for a step that a finished run does
 // not have, [effectonce.ErrInvalid], [effectonce.ErrNotCanonical], [effectonce.ErrForbidden], those of the store. If the answer of
 // the store is lost, the decision may be recorded: call Decide again.
 func (r *Run) Decide(ctx context.Context, step string, ask func(ctx context.Context) (effectonce.Decision, error)) (Entry, error) {
-	e, err := r.Step(ctx, step)
-	if err != nil || e.Do != DoDecide && e.Do != DoFinished {
-		return e, err
+	h, err := r.History(ctx)
+	if err != nil {
+		return Entry{}, err
 	}
-	if e.Do == DoFinished {
-		if e.Decided {
-			return e, nil
-		}
-		return e, r.refuse(ctx)
+	e, err := h.Step(ctx, step)
+	switch {
+	case err != nil || e.Decided:
+		return e, err
+	case e.Do == DoFinished:
+		return e, effectonce.RunFinished(r.name, h.last)
 	}
 	d, err := ask(ctx)
 	if err != nil {
 		return e, err
 	}
-	d.Tenant, d.Run, d.Step = r.tenant, r.name, step
+	d.Step = step
 	return r.Record(ctx, d)
 }
 
-// Record stores a decision as [Run.Decide] does, for a caller that has made it already. If the step's operation started without
-// one, that stays so: nothing is stored, and the entry shows the operation.
+// Record stores a decision as [Run.Decide] does, for a caller that has made it already. If the call that it names has been started for
+// this very step without a decision, that stays so: nothing is stored, and the entry shows the operation (S10.2).
 func (r *Run) Record(ctx context.Context, d effectonce.Decision) (Entry, error) {
 	d.Tenant, d.Run = r.tenant, r.name
 	if err := d.Check(); err != nil {
 		return Entry{}, err
 	}
-	e, err := r.Step(ctx, d.Step)
-	if err != nil || e.Decided || e.Started() {
+	stored, err := r.journal.store.Decision(ctx, r.tenant, r.name, d.Step)
+	if err == nil {
+		return r.entry(ctx, stored, false, false)
+	}
+	if !errors.Is(err, effectonce.ErrNotFound) {
+		return Entry{}, err
+	}
+	e := Entry{Run: r.name, Step: d.Step}
+	o, err := r.operationOf(ctx, d)
+	if err != nil {
 		return e, err
+	}
+	if op := o.Operation; op.State != "" && op.Run == r.name && op.Step == d.Step {
+		e.Operation = o
+		return e.judge(false), nil
 	}
 	stored, first, err := r.journal.store.Decide(ctx, d)
 	if err != nil {
 		return e, err
 	}
-	return r.entry(ctx, stored, first)
+	return r.entry(ctx, stored, first, false)
 }
 
-// Step returns a step as it stands, and what to do. A step of which nothing is known is to be decided, or, in a finished run, is none.
+// Step returns a step as it stands, and what to do. A step without a decision is to be decided, or, in a finished run, is none.
 func (r *Run) Step(ctx context.Context, step string) (Entry, error) {
-	if err := (effectonce.Decision{Run: r.name, Step: step}).Check(); err != nil {
+	h, err := r.History(ctx)
+	if err != nil {
 		return Entry{}, err
 	}
-	d, err := r.journal.store.Decision(ctx, r.tenant, r.name, step)
-	if err == nil {
-		return r.entry(ctx, d, false)
+	return h.Step(ctx, step)
+}
+
+// History is what was decided in a run, as it was read at one moment.
+type History struct {
+	run       *Run
+	decisions []effectonce.Decision
+	// last is the step that ended the run, empty while it has not ended.
+	last string
+}
+
+// History reads the decisions of the run.
+func (r *Run) History(ctx context.Context) (History, error) {
+	h := History{run: r}
+	if err := (effectonce.Decision{Run: r.name, Step: "any"}).Check(); err != nil {
+		return h, err
 	}
-	if !errors.Is(err, effectonce.ErrNotFound) {
+	all, err := r.journal.store.Decisions(ctx, r.tenant, r.name)
+	h.decisions = all
+	if i := slices.IndexFunc(all, func(d effectonce.Decision) bool { return d.Finish }); i >= 0 {
+		h.last = all[i].Step
+	}
+	return h, err
+}
+
+// Begun reports whether anything was decided.
+func (h History) Begun() bool { return len(h.decisions) > 0 }
+
+// Undone reports whether the run ended by being undone.
+func (h History) Undone() bool { return h.last == StepUndone }
+
+// Decided returns the decision of a step, if there is one.
+func (h History) Decided(step string) (effectonce.Decision, bool) {
+	if i := slices.IndexFunc(h.decisions, func(d effectonce.Decision) bool { return d.Step == step }); i >= 0 {
+		return h.decisions[i], true
+	}
+	return effectonce.Decision{}, false
+}
+
+// Step is [Run.Step], of this history.
+func (h History) Step(ctx context.Context, step string) (Entry, error) {
+	if err := (effectonce.Decision{Run: h.run.name, Step: step}).Check(); err != nil {
 		return Entry{}, err
 	}
-	e := Entry{Run: r.name, Step: step}
-	if e.Operation, err = r.started(ctx, step); err != nil {
-		return e, err
+	if d, ok := h.Decided(step); ok {
+		return h.run.entry(ctx, d, false, h.Undone())
 	}
-	if e.Started() {
-		return e.judge(false), nil
-	}
-	last, err := r.finishing(ctx)
-	return e.judge(last != ""), err
+	return Entry{Run: h.run.name, Step: step}.judge(h.last != ""), nil
 }
 
 // entry shows a recorded decision with what became of it.
-func (r *Run) entry(ctx context.Context, d effectonce.Decision, first bool) (Entry, error) {
+func (r *Run) entry(ctx context.Context, d effectonce.Decision, first, undone bool) (Entry, error) {
 	e := Entry{Run: r.name, Step: d.Step, Decided: true, Decision: d, First: first}
-	if d.Tool == "" {
-		return e.judge(false), nil
-	}
-	var err error
-	if d.Operation.IsZero() {
-		e.Operation, err = r.started(ctx, d.Step)
-	} else {
-		e.Operation, err = r.operation(ctx, d.Operation)
-	}
-	if err != nil || e.Started() {
-		return e.judge(false), err
-	}
-	last, err := r.finishing(ctx)
-	if e = e.judge(false); last == StepUndone {
+	o, err := r.operationOf(ctx, d)
+	e.Operation = o
+	if e = e.judge(false); undone && e.Do == DoExecute && !e.Started() {
 		e.Do = DoFinished
 	}
 	return e, err
 }
 
-// Decided returns the decision of a step, if one is recorded, and whether the run has been undone since.
-func (r *Run) Decided(ctx context.Context, step string) (d effectonce.Decision, ok, undone bool, err error) {
-	all, err := r.journal.store.Decisions(ctx, r.tenant, r.name)
-	for _, one := range all {
-		if one.Step == step {
-			d, ok = one, true
-		}
-		undone = undone || one.Step == StepUndone && one.Finish
-	}
-	return d, ok, undone, err
-}
-
-// operation is how an operation stands; its state is empty where there is none.
-func (r *Run) operation(ctx context.Context, key effectonce.Key) (effectonce.Outcome, error) {
-	o, err := r.journal.guard.Wait(ctx, key, 0)
-	if errors.Is(err, effectonce.ErrNotFound) {
+// operationOf is what a decided call has become; its state is empty where it has not started. It is found by its keys only, which costs
+// the same however many operations there are (S17).
+func (r *Run) operationOf(ctx context.Context, d effectonce.Decision) (effectonce.Outcome, error) {
+	keys := []effectonce.Key{d.Operation}
+	switch {
+	case d.Tool == "" || d.Operation.IsZero() && d.IntentID == "":
 		return effectonce.Outcome{}, nil
+	case d.Operation.IsZero():
+		keys = nil
+		for _, scope := range []effectonce.Scope{effectonce.ScopeBusiness, effectonce.ScopeRun, effectonce.ScopeStep} {
+			key, err := effectonce.Identity{Tenant: r.tenant, Tool: d.Tool, Scope: scope, Run: r.name, Step: d.Step, IntentID: d.IntentID}.Key()
+			if err != nil {
+				return effectonce.Outcome{}, err
+			}
+			keys = append(keys, key)
+		}
 	}
-	return o, err
-}
-
-// started is the newest operation that was recorded for a step.
-func (r *Run) started(ctx context.Context, step string) (effectonce.Outcome, error) {
-	page, err := r.journal.store.List(ctx, effectonce.Filter{Tenant: r.tenant, Run: r.name, Step: step, Limit: 1})
-	if err != nil || len(page.Operations) == 0 {
-		return effectonce.Outcome{}, err
+	for _, key := range keys {
+		o, err := r.journal.guard.Wait(ctx, key, 0)
+		if !errors.Is(err, effectonce.ErrNotFound) {
+			return o, err
+		}
 	}
-	return r.operation(ctx, page.Operations[0].Key)
-}
-
-// finishing is the step that ended the run, empty while it has not ended.
-func (r *Run) finishing(ctx context.Context) (string, error) {
-	all, err := r.journal.store.Decisions(ctx, r.tenant, r.name)
-	if err != nil {
-		return "", err
-	}
-	if i := slices.IndexFunc(all, func(d effectonce.Decision) bool { return d.Finish }); i >= 0 {
-		return all[i].Step, nil
-	}
-	return "", nil
-}
-
-func (r *Run) refuse(ctx context.Context) error {
-	last, err := r.finishing(ctx)
-	if err != nil {
-		return err
-	}
-	return effectonce.RunFinished(r.name, last)
+	return effectonce.Outcome{}, nil
 }

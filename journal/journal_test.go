@@ -120,20 +120,41 @@ func TestOfManyDecidersOneWinsAndAllGetItsDecision(t *testing.T) {
 	}
 }
 
-// S10.2: the caller kept no journal, and the effect has started.
-func TestAStepWhoseEffectHasStartedIsNeverPrompted(t *testing.T) {
+// S10.2: the caller kept no journal, and the effect has started: what the model says now is not recorded beside it.
+func TestAStartedCallIsNotDecidedAnyMore(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
 	if _, err := d.guard.Claim(t.Context(), intent("run-1", "refund", 480)); err != nil {
 		t.Fatal(err)
 	}
 	e := d.decide("refund")
-	if d.asked.Load() != 0 || e.Decided || e.Do != journal.DoWait || e.RetryAfter <= 0 || !e.Started() {
-		t.Errorf("asked %d times, answered %+v", d.asked.Load(), e)
+	if e.Decided || e.Do != journal.DoWait || e.RetryAfter <= 0 || !e.Started() {
+		t.Errorf("answered %+v", e)
 	}
-	e, err := d.Run("", "run-1").Record(t.Context(), effectonce.Decision{Step: "refund", Tool: "refund"})
-	if err != nil || e.Decided || e.First {
-		t.Errorf("recorded a decision beside it: %+v, %v", e, err)
+	if all, err := d.store.Decisions(t.Context(), effectonce.DefaultTenant, "run-1"); err != nil || len(all) != 0 {
+		t.Errorf("recorded %+v, %v", all, err)
+	}
+}
+
+// The key of a claim's operation depends on a scope that only the claim says: each is tried.
+func TestACallIsFoundByToolAndIntentInEachScope(t *testing.T) {
+	t.Parallel()
+	for _, scope := range []effectonce.Scope{effectonce.ScopeBusiness, effectonce.ScopeRun, effectonce.ScopeStep} {
+		t.Run(string(scope), func(t *testing.T) {
+			t.Parallel()
+			d := newDesk(t)
+			run := d.Run("", "run-1")
+			choice := effectonce.Decision{Step: "refund", Tool: "refund", IntentID: "refund:1", Arguments: json.RawMessage(`{"amount":1}`)}
+			if e, err := run.Record(t.Context(), choice); err != nil || e.Do != journal.DoExecute {
+				t.Fatalf("recorded %+v, %v", e, err)
+			}
+			in := intent("run-1", "refund", 1)
+			in.Scope = scope
+			if _, err := d.guard.Claim(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			d.wantDo(journal.DoWait)
+		})
 	}
 }
 

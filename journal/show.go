@@ -24,26 +24,23 @@ func (s Story) Known() bool { return len(s.Entries) > 0 }
 // Show returns the run: each step, its decision, its operation, its state (S10.3). Of an unknown run there are no entries.
 func (r *Run) Show(ctx context.Context) (Story, error) {
 	s := Story{Tenant: r.tenant, Run: r.name}
-	if err := (effectonce.Decision{Run: r.name, Step: "any"}).Check(); err != nil {
-		return s, err
-	}
 	// Operations first: one that appears after them belongs to a decision that is read after it.
 	ops, err := r.Operations(ctx)
 	if err != nil {
 		return s, err
 	}
-	decisions, err := r.journal.store.Decisions(ctx, r.tenant, r.name)
+	h, err := r.History(ctx)
 	if err != nil {
 		return s, err
 	}
+	s.Finished = h.last != ""
 	told := make(map[effectonce.Key]bool)
-	for _, d := range decisions {
-		e, err := r.entry(ctx, d, false)
+	for _, d := range h.decisions {
+		e, err := r.entry(ctx, d, false, h.Undone())
 		if err != nil {
 			return s, err
 		}
 		told[e.Operation.Operation.Key] = true
-		s.Finished = s.Finished || d.Finish
 		s.Entries = append(s.Entries, e)
 	}
 	for _, op := range ops {
@@ -56,7 +53,8 @@ func (r *Run) Show(ctx context.Context) (Story, error) {
 	return s, nil
 }
 
-// Operations returns the operations that the run was the first to record, oldest first.
+// Operations returns the operations that the run was the first to record, oldest first. It is for people: stores have no index for it,
+// and read through what they hold.
 func (r *Run) Operations(ctx context.Context) ([]effectonce.Operation, error) {
 	var all []effectonce.Operation
 	f := effectonce.Filter{Tenant: r.tenant, Run: r.name, Limit: effectonce.ListLimitMax}
