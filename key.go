@@ -3,10 +3,12 @@ package effectonce
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/effectonce/effectonce/canon"
 )
@@ -126,10 +128,10 @@ func (id Identity) sameIntent(other Identity) bool {
 
 // KeyForm is the form in which a provider's contract asks for the downstream key (S3.9).
 type KeyForm struct {
-	// Encoding is "hex", "base64url" or "uuid" (a lower-case UUID with version 4 bits). Empty means uuid, which
-	// every provider surveyed so far accepts.
+	// Encoding is "hex", "base64url", "base32" (lower case) or "uuid" (a lower-case UUID with version 4 bits). Empty means
+	// uuid, which every provider surveyed so far accepts.
 	Encoding string `json:"encoding,omitempty"`
-	// LengthMax cuts hex and base64url; 0 means no limit. Fewer than 22 characters would make collisions thinkable
+	// LengthMax cuts hex, base64url and base32; 0 means no limit. Fewer than 22 characters would make collisions thinkable
 	// and is refused by contract loading.
 	LengthMax int `json:"length_max,omitempty"`
 	// Prefix is put in front, and counts towards LengthMax.
@@ -162,6 +164,8 @@ func (f KeyForm) encode(sum []byte) string {
 		s = hex.EncodeToString(sum)
 	case "base64url":
 		s = base64.RawURLEncoding.EncodeToString(sum)
+	case "base32":
+		s = strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum))
 	default:
 		var u [16]byte
 		copy(u[:], sum)

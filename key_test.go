@@ -199,6 +199,7 @@ func TestDownstreamKeyForms(t *testing.T) {
 		{"hex", effectonce.KeyForm{Encoding: "hex"}, 64},
 		{"hex, cut", effectonce.KeyForm{Encoding: "hex", LengthMax: 32}, 32},
 		{"base64url", effectonce.KeyForm{Encoding: "base64url"}, 43},
+		{"base32, cut", effectonce.KeyForm{Encoding: "base32", LengthMax: 25}, 25},
 		{"prefix counts", effectonce.KeyForm{Encoding: "hex", LengthMax: 40, Prefix: "eo_"}, 40},
 	} {
 		a := effectonce.DownstreamKey(secret, key, 0, c.form)

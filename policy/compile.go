@@ -357,7 +357,7 @@ func (c *compiler) contract(spec Spec) {
 		c.add("has a lag and no look-up", "say look_up: true, or leave lag out", "contract", "lag")
 	}
 	f := e.KeyForm
-	c.oneOf(f.Encoding, []string{"hex", "base64url", "uuid"}, "contract", "key_form", "encoding")
+	c.oneOf(f.Encoding, []string{"hex", "base64url", "base32", "uuid"}, "contract", "key_form", "encoding")
 	if f.LengthMax != 0 && f.LengthMax-len(f.Prefix) < 22 {
 		c.add("leaves fewer than 22 characters for the key, so that collisions are thinkable", "raise length_max or shorten the prefix", "contract", "key_form", "length_max")
 	}
