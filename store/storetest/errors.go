@@ -68,31 +68,21 @@ func calls(f fixture, op effectonce.Operation) map[string]func(context.Context) 
 			return err
 		},
 	}
-	if s, ok := f.Store.(effectonce.Limits); ok {
-		all["limits"] = func(ctx context.Context) error { _, err := s.Limits(ctx, effectonce.LimitFilter{}); return err }
+	all["limits"] = func(ctx context.Context) error { _, err := f.Limits(ctx, effectonce.LimitFilter{}); return err }
+	all["purgeable"] = func(ctx context.Context) error { _, err := f.Purgeable(ctx, 1); return err }
+	all["forget"] = func(ctx context.Context) error { _, err := f.Forget(ctx, 1); return err }
+	all["decide"] = func(ctx context.Context) error { _, _, err := f.Decide(ctx, decision("run", "step")); return err }
+	all["decision"] = func(ctx context.Context) error { _, err := f.Decision(ctx, "acme", "run", "step"); return err }
+	all["decisions"] = func(ctx context.Context) error { _, err := f.Decisions(ctx, "acme", "run"); return err }
+	all["runs"] = func(ctx context.Context) error { _, err := f.Runs(ctx, effectonce.RunFilter{}); return err }
+	all["append"] = func(ctx context.Context) error { return f.Append(ctx, message("a", "1")) }
+	all["take queue"] = func(ctx context.Context) error { _, _, err := f.TakeQueue(ctx, time.Minute, 1); return err }
+	all["return queue"] = func(ctx context.Context) error {
+		return f.ReturnQueue(ctx, effectonce.Queue{Tenant: "acme", Subject: "a"}, effectonce.Relayed{})
 	}
-	if s, ok := f.Store.(effectonce.Retention); ok {
-		all["purgeable"] = func(ctx context.Context) error { _, err := s.Purgeable(ctx, 1); return err }
-		all["forget"] = func(ctx context.Context) error { _, err := s.Forget(ctx, 1); return err }
-	}
-	if s, ok := f.Store.(effectonce.Journal); ok {
-		all["decide"] = func(ctx context.Context) error { _, _, err := s.Decide(ctx, decision("run", "step")); return err }
-		all["decision"] = func(ctx context.Context) error { _, err := s.Decision(ctx, "acme", "run", "step"); return err }
-		all["decisions"] = func(ctx context.Context) error { _, err := s.Decisions(ctx, "acme", "run"); return err }
-		all["runs"] = func(ctx context.Context) error { _, err := s.Runs(ctx, effectonce.RunFilter{}); return err }
-	}
-	if s, ok := f.Store.(effectonce.Outbox); ok {
-		all["append"] = func(ctx context.Context) error { return s.Append(ctx, message("a", "1")) }
-		all["take queue"] = func(ctx context.Context) error { _, _, err := s.TakeQueue(ctx, time.Minute, 1); return err }
-		all["return queue"] = func(ctx context.Context) error {
-			return s.ReturnQueue(ctx, effectonce.Queue{Tenant: "acme", Subject: "a"}, effectonce.Relayed{})
-		}
-		all["queues"] = func(ctx context.Context) error { _, err := s.Queues(ctx, effectonce.QueueFilter{}); return err }
-		all["unpark"] = func(ctx context.Context) error { return s.Unpark(ctx, "acme", "a", "a/1", false) }
-	}
-	if s, ok := f.Store.(waiting); ok {
-		all["waiting"] = func(ctx context.Context) error { _, err := s.Waiting(ctx, "acme", "stripe.refund", 1); return err }
-	}
+	all["queues"] = func(ctx context.Context) error { _, err := f.Queues(ctx, effectonce.QueueFilter{}); return err }
+	all["unpark"] = func(ctx context.Context) error { return f.Unpark(ctx, "acme", "a", "a/1", false) }
+	all["waiting"] = func(ctx context.Context) error { _, err := f.Waiting(ctx, "acme", "stripe.refund", 1); return err }
 	return all
 }
 

@@ -16,15 +16,12 @@ func decision(run, step string) effectonce.Decision {
 }
 
 // journal is a fixture whose store keeps decisions.
-type journal struct {
-	fixture
-	effectonce.Journal
-}
+type journal struct{ fixture }
 
 func startJournal(t *testing.T, open Open) journal {
 	t.Helper()
 	f := start(t, open)
-	return journal{f, f.Store.(effectonce.Journal)}
+	return journal{f}
 }
 
 func (j journal) decide(d effectonce.Decision) effectonce.Decision {

@@ -19,7 +19,7 @@ func limited(id string, limits ...effectonce.Limit) effectonce.Operation {
 // uses returns what is taken of limits.
 func uses(f fixture, filter effectonce.LimitFilter) []effectonce.LimitUse {
 	f.t.Helper()
-	all, err := f.Store.(effectonce.Limits).Limits(f.t.Context(), filter)
+	all, err := f.Limits(f.t.Context(), filter)
 	if err != nil {
 		f.t.Fatalf("limits: %v", err)
 	}
@@ -271,7 +271,7 @@ func testLimits(t *testing.T, open Open) {
 		u := uses(f, effectonce.LimitFilter{Name: total.Name})[0]
 		equal(t, "a use", u, effectonce.LimitUse{Tenant: "acme", Name: total.Name, Used: 960, Max: 1000, Holders: []effectonce.Holder{
 			{Key: second.Key, Amount: 480, State: effectonce.StateSucceeded}, {Key: first.Key, Amount: 480, State: effectonce.StateInProgress}}})
-		_, err := f.Store.(effectonce.Limits).Limits(t.Context(), effectonce.LimitFilter{Limit: effectonce.ListLimitMax + 1})
+		_, err := f.Limits(t.Context(), effectonce.LimitFilter{Limit: effectonce.ListLimitMax + 1})
 		wantCode(t, "a limit over the maximum", err, effectonce.CodeInvalid)
 	})
 }

@@ -14,15 +14,12 @@ import (
 )
 
 // outbox is a fixture whose store keeps messages.
-type outbox struct {
-	fixture
-	effectonce.Outbox
-}
+type outbox struct{ fixture }
 
 func startOutbox(t *testing.T, open Open) outbox {
 	t.Helper()
 	f := start(t, open)
-	return outbox{f, f.Store.(effectonce.Outbox)}
+	return outbox{f}
 }
 
 func message(subject, data string) effectonce.Message {

@@ -19,7 +19,7 @@ func kept(id string, results, forget time.Duration) effectonce.Operation {
 
 func purgeable(f fixture, limit int) []effectonce.Operation {
 	f.t.Helper()
-	ops, err := f.Store.(effectonce.Retention).Purgeable(f.t.Context(), limit)
+	ops, err := f.Purgeable(f.t.Context(), limit)
 	if err != nil {
 		f.t.Fatalf("purgeable: %v", err)
 	}
@@ -28,7 +28,7 @@ func purgeable(f fixture, limit int) []effectonce.Operation {
 
 func forget(f fixture, limit int) int {
 	f.t.Helper()
-	n, err := f.Store.(effectonce.Retention).Forget(f.t.Context(), limit)
+	n, err := f.Forget(f.t.Context(), limit)
 	if err != nil {
 		f.t.Fatalf("forget: %v", err)
 	}

@@ -38,33 +38,17 @@ func Exercise(t *testing.T, open Open) {
 		{"secret", testSecret},
 		{"errors", testErrors},
 		{"linearizable", testLinearizable},
-		{"aliases", having[effectonce.Limits](testAliases)},
-		{"limits", having[effectonce.Limits](testLimits)},
-		{"retention", having[effectonce.Retention](testRetention)},
-		{"journal", having[effectonce.Journal](testJournal)},
-		{"outbox", having[effectonce.Outbox](testOutbox)},
-		{"waiting", having[waiting](testWaiting)},
+		{"aliases", testAliases},
+		{"limits", testLimits},
+		{"retention", testRetention},
+		{"journal", testJournal},
+		{"outbox", testOutbox},
+		{"waiting", testWaiting},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			t.Parallel()
 			group.run(t, open)
 		})
-	}
-}
-
-// having runs a group where the store implements its port.
-func having[Port any](run func(*testing.T, Open)) func(*testing.T, Open) {
-	return func(t *testing.T, open Open) {
-		s := open(t, NewClock().Now)
-		_, ok := s.(Port)
-		if err := s.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		if !ok {
-			t.Logf("the store does not implement %T", *new(func(Port)))
-			return
-		}
-		run(t, open)
 	}
 }
 

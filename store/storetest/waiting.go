@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"slices"
 	"testing"
 	"time"
@@ -9,16 +8,11 @@ import (
 	"github.com/effectonce/effectonce"
 )
 
-// waiting is what a store has for those who look for work.
-type waiting interface {
-	Waiting(ctx context.Context, tenant, tool string, limit int) ([]effectonce.Operation, error)
-}
-
 func testWaiting(t *testing.T, open Open) {
 	t.Run("those that somebody could take up, the longest due first", func(t *testing.T) {
 		t.Parallel()
 		f := start(t, open)
-		w := f.Store.(waiting)
+		w := f.Store
 		held := f.next(effectonce.Operation{}, effectonce.Recorded{Operation: intent("held"), Hold: effectonce.HoldApproval})
 		if _, _, err := f.Create(t.Context(), held); err != nil {
 			t.Fatal(err)
