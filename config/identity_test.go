@@ -53,14 +53,18 @@ func edited(t *testing.T, store effectonce.Store, content []byte) (*Config, erro
 	if err := c.Keep(t.Context(), store.PutDocument); err != nil {
 		t.Fatal(err)
 	}
-	c.Documents = func(ctx context.Context, version string) ([]byte, error) {
+	c.Documents = documentsOf(store)
+	return c, nil
+}
+
+func documentsOf(store effectonce.Store) func(context.Context, string) ([]byte, error) {
+	return func(ctx context.Context, version string) ([]byte, error) {
 		digest, err := canon.ParseDigest(version)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		return store.Document(ctx, digest)
 	}
-	return c, nil
 }
 
 const paid = `scope: business, intent_id: "pay:{order}", arguments: {order: {kind: identity, normalise: [trim, upper]}}`
