@@ -91,7 +91,7 @@ func (b *Inbox) Provider(op effectonce.Operation) effectonce.Provider {
 	if !ok || r.source.Deliver == nil {
 		return nil
 	}
-	return consumer{to: *r.source.Deliver, post: newPoster(b.options.Transport), now: b.options.Now}
+	return consumer{to: *r.source.Deliver, post: b.post, now: b.options.Now}
 }
 
 // consumer is a consumer's address as a provider. Any end but success is unknown: the event is convergent, so it is delivered again,

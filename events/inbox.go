@@ -38,6 +38,7 @@ type Inbox struct {
 	store   Waiter
 	options Options
 	readers map[string]reader
+	post    poster
 
 	mu      sync.Mutex
 	arrived map[string]chan struct{}
@@ -54,7 +55,7 @@ func NewInbox(guard *effectonce.Guard, store Waiter, sources []Source, o Options
 	if o.Poll == 0 {
 		o.Poll = 500 * time.Millisecond
 	}
-	b := &Inbox{guard: guard, store: store, options: o, readers: map[string]reader{}, arrived: map[string]chan struct{}{}}
+	b := &Inbox{guard: guard, store: store, options: o, readers: map[string]reader{}, post: newPoster(o.Transport), arrived: map[string]chan struct{}{}}
 	for _, s := range sources {
 		b.readers[s.Name] = newReader(s.WithDefaults())
 	}

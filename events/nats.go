@@ -2,6 +2,7 @@ package events
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -23,12 +24,18 @@ type Brokers struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
-	conns map[string]*nats.Conn
+	conns map[access]*nats.Conn
+}
+
+// access is an address with the digest of what opens it: a rotated credential makes a connection of its own.
+type access struct {
+	url    string
+	secret [sha256.Size]byte
 }
 
 // NewBrokers makes an empty set of connections.
 func NewBrokers(log *slog.Logger) *Brokers {
-	return &Brokers{log: log, conns: map[string]*nats.Conn{}}
+	return &Brokers{log: log, conns: map[access]*nats.Conn{}}
 }
 
 // natsTimeout bounds one try to connect.
@@ -36,9 +43,17 @@ const natsTimeout = 5 * time.Second
 
 // connect returns the connection of an address. It may not be up yet.
 func (b *Brokers) connect(ctx context.Context, url string, credentials Secret) (*nats.Conn, error) {
+	secret := ""
+	if credentials != nil {
+		var err error
+		if secret, err = credentials(ctx); err != nil {
+			return nil, fmt.Errorf("the credentials of %s: %w", url, err)
+		}
+	}
+	at := access{url, sha256.Sum256([]byte(secret))}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if c := b.conns[url]; c != nil && !c.IsClosed() {
+	if c := b.conns[at]; c != nil && !c.IsClosed() {
 		return c, nil
 	}
 	log := b.log.With("nats", url)
@@ -56,16 +71,11 @@ func (b *Brokers) connect(ctx context.Context, url string, credentials Secret) (
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { log.Warn("NATS cannot be reached; it is tried again", "error", err) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { log.Warn("NATS reports an error", "error", err) }),
 	}
-	if credentials != nil {
-		secret, err := credentials(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("the credentials of %s: %w", url, err)
-		}
-		if strings.Contains(secret, "-----BEGIN") {
-			options = append(options, nats.UserCredentialBytes([]byte(secret)))
-		} else {
-			options = append(options, nats.Token(secret))
-		}
+	switch {
+	case strings.Contains(secret, "-----BEGIN"):
+		options = append(options, nats.UserCredentialBytes([]byte(secret)))
+	case secret != "":
+		options = append(options, nats.Token(secret))
 	}
 	c, err := nats.Connect(url, options...)
 	if err != nil {
@@ -74,7 +84,7 @@ func (b *Brokers) connect(ctx context.Context, url string, credentials Secret) (
 	if !c.IsConnected() {
 		log.Warn("NATS cannot be reached yet; it is tried again")
 	}
-	b.conns[url] = c
+	b.conns[at] = c
 	return c, nil
 }
 
@@ -83,11 +93,16 @@ func (b *Brokers) Down() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var down []string
-	for url, c := range b.conns {
-		if !c.IsConnected() {
-			down = append(down, url)
+	for at, c := range b.conns {
+		switch {
+		case c.IsClosed():
+			// Its credentials were refused, or it was closed here; whoever still needs it connects again.
+			delete(b.conns, at)
+		case !c.IsConnected() && !slices.Contains(down, at.url):
+			down = append(down, at.url)
 		}
 	}
+	slices.Sort(down)
 	return down
 }
 
@@ -208,6 +223,9 @@ func (s *Subscriber) consume(ctx context.Context) error {
 	}
 	if err != nil {
 		return fmt.Errorf("consumer %s: %w", at.Consumer, err)
+	}
+	if n := consumer.CachedInfo().Config.MaxDeliver; n > 0 {
+		s.log.Warn("the consumer gives up on a message after some deliveries: while the store is down for long, events could be lost", "max_deliver", n)
 	}
 	if consumer.CachedInfo().Config.AckPolicy != jetstream.AckExplicitPolicy {
 		return fmt.Errorf("consumer %s does not acknowledge explicitly: events could be lost", at.Consumer)
