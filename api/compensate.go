@@ -68,7 +68,7 @@ func (s *server) compensate(c call[Compensate]) (reply, error) {
 		return reply{}, &refused{err: err, outcome: o}
 	}
 	if c.body.Again {
-		last, err := s.compensationOf(c.ctx, o.Operation)
+		last, err := s.lastOf(c.ctx, u)
 		if err != nil {
 			return reply{}, err
 		}
@@ -173,6 +173,28 @@ func (s *server) undo(ctx context.Context, u undoing, wait time.Duration) (effec
 		return o, err
 	}
 	return o, u.own(o)
+}
+
+// lastOf is the last operation of a compensation: each that failed may have a successor. Its state is empty where there is none.
+func (s *server) lastOf(ctx context.Context, u undoing) (last effectonce.Outcome, err error) {
+	op, err := s.guard.Preview(ctx, u.intent)
+	if err != nil {
+		return last, err
+	}
+	for id := op.Identity(); ; id.Revision++ {
+		key, err := id.Key()
+		if err != nil {
+			return last, err
+		}
+		o, err := s.guard.Wait(ctx, key, 0)
+		if effectonce.CodeOf(err) == effectonce.CodeNotFound {
+			return last, nil
+		}
+		if err != nil {
+			return last, err
+		}
+		last = o
+	}
 }
 
 // own refuses an operation that was recorded under the identity of a compensation and is none.

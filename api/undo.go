@@ -132,12 +132,19 @@ func (s *server) planUndo(ctx context.Context, run *journal.Run, b Undo) (undoPl
 		}
 		return y.CreatedAt.Compare(x.CreatedAt)
 	})
+	// A compensation belongs to the run of what it undoes; of several the last one counts.
+	done := make(map[effectonce.Key]effectonce.Operation)
+	for _, op := range ops {
+		if !op.Compensates.IsZero() && op.Revision >= done[op.Compensates].Revision {
+			done[op.Compensates] = op
+		}
+	}
 	var p undoPlan
 	for _, op := range ops {
 		if !op.Compensates.IsZero() {
 			continue
 		}
-		step, err := s.planStep(ctx, op, b)
+		step, err := s.planStep(op, done[op.Key], b)
 		if err != nil {
 			return undoPlan{}, err
 		}
@@ -146,7 +153,8 @@ func (s *server) planUndo(ctx context.Context, run *journal.Run, b Undo) (undoPl
 	return p, nil
 }
 
-func (s *server) planStep(ctx context.Context, op effectonce.Operation, b Undo) (undoStep, error) {
+// planStep says what can be done about an operation. done is what undoes it already; its state is empty where there is nothing.
+func (s *server) planStep(op, done effectonce.Operation, b Undo) (undoStep, error) {
 	step := undoStep{
 		UndoStep: UndoStep{Step: op.Step, Key: text(op.Key), Tool: op.Tool, IntentID: op.IntentID, State: string(op.State)},
 		outcome:  effectonce.OutcomeOf(op, true),
@@ -159,18 +167,16 @@ func (s *server) planStep(ctx context.Context, op effectonce.Operation, b Undo) 
 		step.Do, step.Why = undoNothing, "it failed, without an effect"
 		return step, nil
 	}
-	done, err := s.compensationOf(ctx, op)
-	if err != nil {
-		return step, err
-	}
-	if step.done = done; done.Operation.State != "" {
-		v := view(done)
+	if done.State != "" {
+		step.done = effectonce.OutcomeOf(done, done.State.Final())
+		v := view(step.done)
 		step.Compensation = &v
 	}
-	if done.Operation.State == effectonce.StateSucceeded {
+	if done.State == effectonce.StateSucceeded {
 		step.Do = undoUndone
 		return step, nil
 	}
+	var err error
 	if step.how, err = s.undoing(op, b.Reason, b.Person); err != nil {
 		p, ok := problemOf(err)
 		if !ok {
@@ -184,21 +190,6 @@ func (s *server) planStep(ctx context.Context, op effectonce.Operation, b Undo) 
 	}
 	step.Do, step.Executes = undoWould, step.how.executes()
 	return step, nil
-}
-
-// compensationOf is the newest operation that undoes op; its state is empty where there is none.
-func (s *server) compensationOf(ctx context.Context, op effectonce.Operation) (effectonce.Outcome, error) {
-	f := effectonce.Filter{Tenant: op.Tenant, IntentID: effectonce.CompensationID(op.Key)}
-	page, err := s.store.List(ctx, f)
-	if err != nil {
-		return effectonce.Outcome{}, err
-	}
-	for _, found := range page.Operations {
-		if found.Compensates == op.Key {
-			return s.guard.Wait(ctx, found.Key, 0)
-		}
-	}
-	return effectonce.Outcome{}, nil
 }
 
 // resolved refuses to undo anything while something is not settled.
