@@ -60,9 +60,9 @@ func TestTwoDaemonsOnOneDatabase(t *testing.T) {
 func TestMigrateADatabase(t *testing.T) {
 	t.Parallel()
 	database := pgtest.URL(t)
-	for i, want := range []string{`"from": 0`, `"from": 1`} {
+	for i, want := range []string{`"from": 0`, `"from": 2`} {
 		code, out, errs := answer(t, nil, "", "migrate", "--store", database, "--json")
-		if code != 0 || !strings.Contains(out, want) || !strings.Contains(out, `"to": 1`) {
+		if code != 0 || !strings.Contains(out, want) || !strings.Contains(out, `"to": 2`) {
 			t.Errorf("%d: exit code %d, %s%s", i, code, out, errs)
 		}
 	}
