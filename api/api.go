@@ -46,10 +46,6 @@ type Options struct {
 	Guard *effectonce.Guard
 	// Store is the guard's store, for lists and audit events.
 	Store effectonce.Store
-	// Journal and Limits are the store's; nil means that Store is asked whether it has them, and without them runs are not recorded
-	// and limits not shown.
-	Journal effectonce.Journal
-	Limits  effectonce.Limits
 	// Inbox takes events and Outbox keeps messages; nil means that there is none of them.
 	Inbox  *events.Inbox
 	Outbox effectonce.Outbox
@@ -69,7 +65,6 @@ type server struct {
 	guard    *effectonce.Guard
 	store    effectonce.Store
 	journal  *journal.Journal
-	limits   effectonce.Limits
 	inbox    *events.Inbox
 	outbox   effectonce.Outbox
 	degraded func() []string
@@ -96,7 +91,7 @@ func build(o Options) *server {
 	if s.version == "" {
 		s.version = "unknown"
 	}
-	s.keeps(o)
+	s.journal = journal.New(o.Store, o.Guard)
 	s.inbox, s.outbox, s.degraded = o.Inbox, o.Outbox, o.Degraded
 	s.spec = newSpec(s.version)
 	s.registry = s.spec.Components.Schemas

@@ -49,7 +49,7 @@ func newFixture(t testing.TB, wrap func(effectonce.Store) effectonce.Store) *fix
 	store = metrics.Store(store)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	f.guard = effectonce.New(store, effectonce.Options{Logger: log, Owner: "test"})
-	f.server = build(Options{Guard: f.guard, Store: store, Journal: f.store, Limits: f.store, Tools: f, Logger: log, Metrics: metrics, Version: "1.2.3"})
+	f.server = build(Options{Guard: f.guard, Store: store, Tools: f, Logger: log, Metrics: metrics, Version: "1.2.3"})
 	return f
 }
 

@@ -65,15 +65,12 @@ func (s *server) routeLimits() {
 }
 
 func (s *server) listLimits(c call[none]) (reply, error) {
-	if s.limits == nil {
-		return reply{}, notKept("limits")
-	}
 	n, err := pageSize(c.query.Get("limit"))
 	if err != nil {
 		return reply{}, err
 	}
 	name := c.query.Get("name")
-	uses, err := s.limits.Limits(c.ctx, effectonce.LimitFilter{Name: name, Text: c.query.Get("q"), Limit: n})
+	uses, err := s.store.Limits(c.ctx, effectonce.LimitFilter{Name: name, Text: c.query.Get("q"), Limit: n})
 	if err != nil {
 		return reply{}, err
 	}
@@ -130,9 +127,4 @@ func pageSize(v string) (int, error) {
 		return 0, invalid("query.limit", fmt.Sprintf("must be a number from 1 to %d", effectonce.ListLimitMax), "leave it out for 50")
 	}
 	return n, nil
-}
-
-// notKept is the refusal of a store that does not have what is asked for.
-func notKept(what string) error {
-	return &effectonce.Error{Code: effectonce.CodeStoreBroken, Detail: "this store keeps no " + what, Remedy: "use a store that does"}
 }

@@ -75,28 +75,6 @@ type RunList struct {
 	Next string       `json:"next,omitempty" doc:"Give it as after for the following page; absent at the end."`
 }
 
-// keeps takes what the store keeps besides operations.
-func (s *server) keeps(o Options) {
-	s.limits = o.Limits
-	if s.limits == nil {
-		s.limits, _ = o.Store.(effectonce.Limits)
-	}
-	decisions := o.Journal
-	if decisions == nil {
-		decisions, _ = o.Store.(effectonce.Journal)
-	}
-	if decisions != nil {
-		s.journal = journal.New(struct {
-			effectonce.Journal
-			lister
-		}{decisions, o.Store}, o.Guard)
-	}
-}
-
-type lister interface {
-	List(ctx context.Context, f effectonce.Filter) (effectonce.Page, error)
-}
-
 var stepExample = map[string]any{
 	"run": "run-71", "step": "refund", "do": "execute", "first": true,
 	"decision": map[string]any{"seq": 1, "at": "2026-11-30T10:00:00Z", "tool": "stripe.refund", "arguments": map[string]any{"order_id": "o-8812", "amount": 480}, "note": "arrived broken", "operation": exampleKey},
@@ -121,11 +99,7 @@ func (s *server) routeRuns() {
 		summary: "Show a step, and what to do", description: "For whoever comes back after a restart. A step of which nothing is known is no error: do is then decide.",
 		answers: []answer{{http.StatusOK, step, "The step as it stands.", stepExample}},
 	}, func(c call[none]) (reply, error) {
-		run, err := s.run(c.run)
-		if err != nil {
-			return reply{}, err
-		}
-		e, err := run.Step(c.ctx, c.step)
+		e, err := s.run(c.run).Step(c.ctx, c.step)
 		return reply{status: http.StatusOK, body: stepView(e)}, err
 	})
 	register(s, endpoint{
@@ -149,23 +123,14 @@ func (s *server) routeRuns() {
 }
 
 // run gives access to a run.
-func (s *server) run(name string) (*journal.Run, error) {
-	if s.journal == nil {
-		return nil, notKept("decisions")
-	}
-	return s.journal.Run("", name), nil
-}
+func (s *server) run(name string) *journal.Run { return s.journal.Run("", name) }
 
 func (s *server) decide(c call[Choice]) (reply, error) {
-	run, err := s.run(c.run)
-	if err != nil {
-		return reply{}, err
-	}
 	if c.step == journal.StepUndone {
 		return reply{}, invalid("step", "is the one that ends a run when it is undone", "give the step another name, or undo the run with POST /v1/runs/{run}/undo")
 	}
 	// What is stored counts, whatever this request looks like.
-	e, err := run.Decide(c.ctx, c.step, func(ctx context.Context) (effectonce.Decision, error) {
+	e, err := s.run(c.run).Decide(c.ctx, c.step, func(ctx context.Context) (effectonce.Decision, error) {
 		b := c.body
 		d := effectonce.Decision{Run: c.run, Step: c.step, Tool: b.Tool, IntentID: b.IntentID, Arguments: b.Arguments, Finish: b.Finish, Note: b.Note, Actor: b.Actor}
 		var err error
@@ -219,13 +184,13 @@ const journalTimeout = 10 * time.Second
 // decisions, the call of a step without one is recorded as its decision, so that the step is never prompted again (S10.2). in is the
 // call as it was read.
 func (s *server) asDecided(ctx context.Context, tool Tool, in effectonce.Intent, b Submission) error {
-	if s.journal == nil || b.Run == "" || b.Step == "" {
+	if b.Run == "" || b.Step == "" {
 		return nil
 	}
 	// Like the recording that follows, it does not depend on a caller who may be gone.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), journalTimeout)
 	defer cancel()
-	run := s.journal.Run("", b.Run)
+	run := s.run(b.Run)
 	history, err := run.History(ctx)
 	if err != nil || !history.Begun() {
 		return err
@@ -314,11 +279,7 @@ func differing(a, b []byte) []string {
 }
 
 func (s *server) showRun(c call[none]) (reply, error) {
-	run, err := s.run(c.run)
-	if err != nil {
-		return reply{}, err
-	}
-	story, err := run.Show(c.ctx)
+	story, err := s.run(c.run).Show(c.ctx)
 	if err != nil {
 		return reply{}, err
 	}
@@ -337,9 +298,6 @@ func noRun(name string) error {
 }
 
 func (s *server) listRuns(c call[none]) (reply, error) {
-	if s.journal == nil {
-		return reply{}, notKept("decisions")
-	}
 	f := effectonce.RunFilter{Text: c.query.Get("q"), After: c.query.Get("after")}
 	var err error
 	if f.Limit, err = pageSize(c.query.Get("limit")); err != nil {

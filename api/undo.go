@@ -70,10 +70,7 @@ func (s *server) routeUndo() {
 }
 
 func (s *server) undoRun(c call[Undo]) (reply, error) {
-	run, err := s.run(c.run)
-	if err != nil {
-		return reply{}, err
-	}
+	run := s.run(c.run)
 	p, err := s.planUndo(c.ctx, run, c.body)
 	if err != nil {
 		return reply{}, err
