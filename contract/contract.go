@@ -396,6 +396,9 @@ type Operation struct {
 	Compensation *Compensation
 	// Given lists what the operator has to give or may give, by the names of Settings' fields.
 	Given []string
+
+	// versionHeader goes along with a look-up.
+	versionHeader string
 }
 
 // Fingerprint says what the provider compares under a key (full, vars or none; empty: nobody says), and what of a request is business: Headers

@@ -42,7 +42,7 @@ func (r *reader) contract(f fileContract) *Contract {
 	}
 	for name, op := range f.Operations {
 		o := r.operation("operations."+name, op)
-		o.Name, o.Contract = name, f.Contract
+		o.Name, o.Contract, o.versionHeader = name, f.Contract, f.APIVersion
 		if op.Signed == nil {
 			o.Signed = c.Signed
 		}
