@@ -37,7 +37,7 @@ func (s *server) routeHealth() {
 		return reply{status: http.StatusOK, body: ready}, err
 	})
 	s.text("/metrics", "metrics", "Counters, and gauges of operations, in the Prometheus text format", "text/plain; version=0.0.4; charset=utf-8", func(r *http.Request) (string, error) {
-		return s.metrics.text(s.version) + s.gaugesText(r.Context()), nil
+		return s.metrics.text(s.version) + s.gaugesText(r.Context()) + s.outboxText(r.Context()), nil
 	})
 	s.text("/errors/{code}", "error-help", "What an error code means", "text/plain; charset=utf-8", errorHelp)
 	s.serveSpec()

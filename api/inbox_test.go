@@ -156,6 +156,9 @@ func TestTheOutboxIsShownAndRetried(t *testing.T) {
 	if queues := list.get("queues").([]any); len(queues) != 1 || queues[0].(map[string]any)["reason"] != "the answer was 500" {
 		t.Errorf("%s", list.raw)
 	}
+	if text := f.send("GET", "/metrics", "").raw; !strings.Contains(text, "\neffectonce_outbox_parked 1\n") || !strings.Contains(text, "\neffectonce_outbox_subjects 2\n") {
+		t.Errorf("%s", text)
+	}
 	f.send("POST", "/v1/outbox/retry", `{"subject": "orders.1", "head": "b", "person": "mara"}`).want(t, http.StatusConflict, "code=stale_version")
 	f.send("POST", "/v1/outbox/retry", `{"subject": "orders.1", "head": "a", "person": "mara", "discard": true}`).want(t, http.StatusBadRequest, "field=reason")
 	f.send("POST", "/v1/outbox/retry", `{"subject": "orders.1", "head": "a", "person": "mara", "discard": true, "reason": "a test order"}`).want(t, http.StatusOK, "discarded=true")

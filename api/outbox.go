@@ -1,11 +1,13 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -100,6 +102,34 @@ func (s *server) routeOutbox() {
 		answers:  []answer{{http.StatusOK, reflect.TypeFor[Retried](), "It is done.", nil}},
 		problems: []effectonce.Code{effectonce.CodeNotFound, effectonce.CodeStaleVersion, effectonce.CodeNotAllowed},
 	}, s.retry)
+}
+
+// outboxText is the gauges of the outbox; where it cannot be read they are left out.
+func (s *server) outboxText(ctx context.Context) string {
+	if s.outbox == nil {
+		return ""
+	}
+	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
+	defer cancel()
+	waiting, err := s.outbox.Queues(ctx, effectonce.QueueFilter{Limit: effectonce.ListLimitMax})
+	if err != nil {
+		return ""
+	}
+	parked, err := s.outbox.Queues(ctx, effectonce.QueueFilter{Parked: true, Limit: effectonce.ListLimitMax})
+	if err != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, g := range []struct {
+		name, help string
+		n          int
+	}{
+		{"effectonce_outbox_parked", "Subjects whose first message is parked for a person", len(parked.Queues)},
+		{"effectonce_outbox_subjects", "Subjects in which messages wait", len(waiting.Queues)},
+	} {
+		fmt.Fprintf(&b, "# HELP %s %s; %d means so many or more.\n# TYPE %s gauge\n%s %d\n", g.name, g.help, effectonce.ListLimitMax, g.name, g.name, g.n)
+	}
+	return b.String()
 }
 
 // noOutbox is for a store without an outbox: nothing waits there, and nothing can be appended.
