@@ -22,6 +22,7 @@ const (
 	IdentifierBytesMax = 512     // tenant, tool, run, step, intent id, resource, actor
 	ReasonBytesMax     = 2048    // reasons given by people or agents
 	ResultBytesMax     = 1 << 20 // a larger result is not kept (S6.8)
+	FailureBytesMax    = 1 << 16 // a larger refusal is kept as code and message only
 )
 
 // Intent is what somebody authorised, in business terms. The orchestration layer makes it from recorded fields; a model

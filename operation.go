@@ -170,6 +170,9 @@ type Failure struct {
 	Message string `json:"message,omitempty"`
 	// Status is the HTTP status, 0 where there is none.
 	Status int `json:"status,omitempty"`
+	// Answer is the whole refusal, for a surface that gives it back as the provider gave it; at most FailureBytesMax bytes, empty where
+	// nobody needs it. It is purged like a result.
+	Answer string `json:"answer,omitempty"`
 }
 
 // Permission is a person's permission for one resend in a new epoch, good for exactly one attempt (S7.6).

@@ -39,6 +39,9 @@ type Call struct {
 	Reference string
 	// Resend says that an earlier attempt may have reached the provider (S6.3: what an error means depends on it).
 	Resend bool
+	// FirstSent is when the first attempt of this epoch started that may have reached the provider, by the store's clock: the same on every
+	// resend, for providers that want it along with the key. It is zero where nothing was stored.
+	FirstSent time.Time
 	// SendWithin is the time left for sending, when the call is made.
 	SendWithin time.Duration
 }
@@ -50,7 +53,7 @@ func (op Operation) call(within time.Duration) Call {
 	return Call{
 		Key: op.Key, Tenant: op.Tenant, Tool: op.Tool, Attempt: op.Attempt, Epoch: op.Epoch,
 		DownstreamKey: op.DownstreamKey, Stamp: op.Stamp, Arguments: op.Business, Request: op.Request,
-		Reference: op.Reference, Resend: op.Exposed, SendWithin: within,
+		Reference: op.Reference, Resend: op.Exposed, FirstSent: op.FirstSent(), SendWithin: within,
 	}
 }
 
@@ -180,6 +183,9 @@ func (e End) bounded() End {
 		if len(e.Result) > ResultBytesMax {
 			e.Result, e.Omitted = nil, "too_large"
 		}
+	}
+	if len(e.Failure.Answer) > FailureBytesMax {
+		e.Failure.Answer = ""
 	}
 	return e
 }

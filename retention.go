@@ -35,6 +35,11 @@ func (m *move) purged() error {
 		kept.Result, kept.Omitted = nil, OmittedPurged
 		m.to.Evidence = &kept
 	}
+	if f := op.Failure; f != nil && f.Answer != "" {
+		kept := *f
+		kept.Answer = ""
+		m.to.Failure = &kept
+	}
 	m.to.PurgedAt = m.now
 	m.to.PurgeAt = op.ForgetAt
 	return nil

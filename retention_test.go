@@ -80,3 +80,21 @@ func TestIdentityWithAnEnd(t *testing.T) {
 		t.Errorf("recorded after the end of its identity: %v", err)
 	}
 }
+
+// A refusal that is kept whole is purged like a result; what it means stays. (S13.1)
+func TestPurgingTakesTheAnswerOfARefusal(t *testing.T) {
+	t.Parallel()
+	op := settledAt(t, epochStart, time.Hour, time.Time{}, "re_1")
+	op.State, op.Result = effectonce.StateFailed, nil
+	op.Failure = &effectonce.Failure{Code: "card_declined", Status: 402, Answer: `{"error":{}}`}
+	tr, err := effectonce.Next(op, effectonce.Purged{}, op.PurgeAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := tr.To.Failure; f.Answer != "" || f.Code != "card_declined" || f.Status != 402 {
+		t.Errorf("the failure became %+v", *f)
+	}
+	if op.Failure.Answer == "" {
+		t.Error("purging changed the operation that it was given")
+	}
+}
