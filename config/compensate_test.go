@@ -99,3 +99,52 @@ func charge(t *testing.T, guard *effectonce.Guard, c *Config, args string) effec
 	}
 	return out.Operation
 }
+
+// S3.10, S11.3: the call of a compensation through a provider is frozen like any other, and its tool can be edited in between.
+func TestACompensationThroughAProvider(t *testing.T) {
+	t.Parallel()
+	text := `
+providers:
+  stripe: {contract: stripe/v1, base_url: "http://127.0.0.1:9", credential: env:STRIPE_KEY, account: shop}
+tools:
+  charge:
+    accept_review: true
+    intent_id: "charge:{order}"
+    arguments: {order: {kind: identity}, amount: {normalise: {amount: {code: EUR}}}}
+    compensate: {tool: refund, arguments: {payment_intent: "{reference}", amount: "{amount}"}}
+  refund:
+    intent_id: "refund:{payment_intent}:{meta.ticket}"
+    arguments: {payment_intent: {kind: identity}, amount: {normalise: {amount: {code: EUR}}}}
+    limits: [{name: "refunds:{payment_intent}", amount: "{amount.minor}", max: 50000}]
+    call: {provider: stripe, operation: refunds.create, body: {payment_intent: "{payment_intent}", amount: "{amount.minor}"}}
+`
+	store := memorystore.Open(memorystore.Options{})
+	guard := effectonce.New(store, effectonce.Options{})
+	before, err := edited(t, store, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := charge(t, guard, before, `{"order":"o-1","amount":480}`)
+	compensate := func(c *Config) effectonce.Outcome {
+		_, in, _, err := c.Tools["charge"].Compensation(first, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(in.Request), "48000") || in.RequestScope == "" || !in.Terms.Managed || len(in.Limits) != 1 || in.Limits[0].Amount != 48000 {
+			t.Errorf("intent %+v", in)
+		}
+		out, err := guard.Record(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	one := compensate(before)
+	after, err := edited(t, store, []byte(strings.Replace(text, "refund:{payment_intent}:", "refund/{payment_intent}/", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := compensate(after); again.Operation.Key != one.Operation.Key || one.Operation.Compensates != first.Key {
+		t.Errorf("two compensations: %+v", again.Operation)
+	}
+}

@@ -266,6 +266,50 @@ func TestACallWithoutItsEarlierIdentityIsRefused(t *testing.T) {
 	}
 }
 
+// S3.7, S3.12: whoever changes their mind after an edit supersedes the operation from before it.
+func TestAnOperationFromBeforeAnEditIsSuperseded(t *testing.T) {
+	t.Parallel()
+	store := memorystore.Open(memorystore.Options{})
+	guard := effectonce.New(store, effectonce.Options{})
+	before, err := edited(t, store, pay(paid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := before.Tools["pay"].Intent(json.RawMessage(`{"order":"o-1","amount":1}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declined := effectonce.Func(func(context.Context, effectonce.Call) (string, error) {
+		return "", effectonce.Rejected(errors.New("declined"), false)
+	})
+	failed, err := guard.Do(t.Context(), in, declined)
+	if effectonce.CodeOf(err) != effectonce.CodeFailed {
+		t.Fatal(err)
+	}
+	after, err := edited(t, store, pay(strings.Replace(paid, "pay:{order}", "payment:{order}", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if in, err = after.Tools["pay"].Intent(json.RawMessage(`{"order":"o-1","amount":2}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	in.Supersedes = &effectonce.Supersede{Key: failed.Operation.Key, Reason: "less"}
+	ran := 0
+	count := effectonce.Func(func(context.Context, effectonce.Call) (string, error) { ran++; return "", nil })
+	for range 2 {
+		if out, err := guard.Do(t.Context(), in, count); err != nil || out.Operation.Revision != 1 || ran != 1 {
+			t.Errorf("the successor: %d, %v", ran, err)
+		}
+	}
+	if in, err = before.Tools["pay"].Intent(json.RawMessage(`{"order":"o-1","amount":2}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	in.Supersedes = &effectonce.Supersede{Key: failed.Operation.Key, Reason: "less"}
+	if out, err := guard.Do(t.Context(), in, count); err == nil && !out.Replayed || ran != 1 {
+		t.Errorf("by a daemon with the old file: executed %d times, %v", ran, err)
+	}
+}
+
 // --new-identity ends the earlier identities, until the tool has its first operation and after.
 func TestANewIdentityCutsTheChain(t *testing.T) {
 	t.Parallel()

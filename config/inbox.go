@@ -108,9 +108,6 @@ func (r *reading) inbox(forms map[string]sourceForm) {
 		}
 		s = s.WithDefaults()
 		r.settings(s.Check(), path)
-		if tool := "inbox." + name; r.root.get("tools").get(tool) != nil {
-			r.on([]string{"tools", tool}, "is the tool of the source inbox."+name, "give the tool another name")
-		}
 		r.config.Inbox[name] = s
 	}
 }

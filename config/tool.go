@@ -12,6 +12,7 @@ import (
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/contract"
+	"github.com/effectonce/effectonce/events"
 	"github.com/effectonce/effectonce/policy"
 	"github.com/effectonce/effectonce/provider"
 )
@@ -99,6 +100,9 @@ func (t *Tool) under(args, business json.RawMessage) func(context.Context, strin
 // tool checks a tool of the file and what it refers to.
 func (r *reading) tool(name string, form toolForm) {
 	path := []string{"tools", name}
+	if strings.HasPrefix(name, events.ToolPrefix) {
+		r.on(path, "begins with "+events.ToolPrefix+", as the tools of incoming events do", "give it another name")
+	}
 	spec := form.spec(name)
 	spec.Call = r.call(join(path, "call"))
 	if given := join(path, "retry", "attempts"); form.Retry.Attempts == 0 && r.given(given) && !r.has(given...) {
