@@ -128,6 +128,12 @@ func (m *Middleware) storedOf(a Answer) stored {
 	return s
 }
 
+// Result returns the answer in the form in which answers are stored: for a person who confirms with it what a request did (S7.6).
+func (a Answer) Result() json.RawMessage {
+	m := &Middleware{options: Options{ReplayHeaders: DefaultReplayHeaders(), ResponseBytesMax: effectonce.ResultBytesMax}}
+	return m.storedOf(a).encode()
+}
+
 // replayed selects the headers that are stored.
 func (m *Middleware) replayed(h http.Header) http.Header {
 	out := make(http.Header)

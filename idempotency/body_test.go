@@ -9,8 +9,10 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync"
@@ -266,6 +268,38 @@ func TestAnAnswerThatIsNotOnRecordIsNotShownWhole(t *testing.T) {
 	}
 	if l.count() != 2 {
 		t.Errorf("%d effects", l.count())
+	}
+}
+
+// S5.6: HTTP/2 marks the end of an answer too, and a cut one as such.
+func TestOverHTTP2TheEndComesWithTheRecord(t *testing.T) {
+	t.Parallel()
+	terms := quickTerms()
+	terms.CallTimeout, terms.Grace, terms.Heartbeat = 300*time.Millisecond, 100*time.Millisecond, 0
+	for _, fails := range []bool{false, true} {
+		var store effectonce.Store = memory.Open(memory.Options{})
+		if fails {
+			store = recordFails{store}
+		}
+		m := middleware(t, store, idempotency.Options{Terms: terms})
+		s := httptest.NewUnstartedServer(m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "4")
+			_, _ = io.WriteString(w, "done")
+			w.(http.Flusher).Flush()
+		})))
+		s.EnableHTTP2 = true
+		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		s.StartTLS()
+		t.Cleanup(s.Close)
+		resp, err := s.Client().Do(ask{key: "k"}.request(t.Context(), s.URL))
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if resp.ProtoMajor != 2 || string(body) != "done" || (err != nil) != fails {
+			t.Errorf("record fails %t: %s %q %v", fails, resp.Proto, body, err)
+		}
 	}
 }
 

@@ -1,7 +1,9 @@
 package idempotency_test
 
 import (
+	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/effectonce/effectonce"
@@ -98,6 +100,12 @@ func TestThePolicyIsPublished(t *testing.T) {
 	p := m.Policy()
 	if !p.Required || p.RetentionSeconds != 3600 || p.KeyBytesMax != 255 || len(p.Methods) != 2 || p.Header != "Idempotency-Key" {
 		t.Errorf("%+v", p)
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, nil)
+	var published map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &published); err != nil || published["retention_seconds"] != 3600.0 || published["header"] != "Idempotency-Key" {
+		t.Errorf("%s, %v", w.Body, err)
 	}
 }
 

@@ -34,6 +34,9 @@ func (x *exchange) plain() {
 	}
 }
 
+// askAgain is when to look again at a request that is under way: it usually ends long before its lease does.
+const askAgain = time.Second
+
 // wait lets a duplicate wait for the outcome of the request that is under way, and takes the steps that become due.
 func (x *exchange) wait(p *handlerProvider, outcome effectonce.Outcome, err error) (effectonce.Outcome, error) {
 	ctx, cancel := context.WithTimeout(x.r.Context(), x.m.options.Wait)
@@ -43,7 +46,7 @@ func (x *exchange) wait(p *handlerProvider, outcome effectonce.Outcome, err erro
 			break
 		}
 		// The error says how it stands after the pause; the next step says it again.
-		_, _ = x.m.guard.Wait(ctx, outcome.Operation.Key, max(outcome.RetryAfter, 10*time.Millisecond))
+		_, _ = x.m.guard.Wait(ctx, outcome.Operation.Key, min(max(outcome.RetryAfter, 10*time.Millisecond), askAgain))
 		if ctx.Err() == nil {
 			outcome, err = x.m.guard.Do(x.r.Context(), x.intent, p)
 		}

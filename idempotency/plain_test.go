@@ -268,6 +268,74 @@ func TestAPanicIsUnknownUntilAPersonDecides(t *testing.T) {
 	})
 }
 
+// S7.6: a person who knows the answer can give it whole.
+func TestAPersonCanGiveTheAnswer(t *testing.T) {
+	t.Parallel()
+	store := memory.Open(memory.Options{})
+	s := serve(t, middleware(t, store, idempotency.Options{Terms: quickTerms()}), http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("x") }))
+	a := ask{key: "k"}
+	until(t, "review", func() (reply, bool) {
+		r := a.send(t, s)
+		return r, r.status == http.StatusConflict && r.problem(t).Code == "in_review"
+	})
+	op := operationOf(t, store)
+	answer := idempotency.Answer{Status: http.StatusCreated, Header: http.Header{"Location": {"/refunds/7"}, "Set-Cookie": {"a=b"}}, Body: []byte("refunded")}
+	_, err := effectonce.New(store, effectonce.Options{}).Resolve(t.Context(), op.Key, effectonce.Resolved{
+		Version: op.Version, Resolution: effectonce.ResolveConfirmed, Person: "ann", Reason: "seen", Result: answer.Result(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := a.send(t, s); r.status != http.StatusCreated || r.body != "refunded" || r.header.Get("Location") != "/refunds/7" || r.header.Get("Set-Cookie") != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
+// deaf is a store on which no lease can be extended.
+type deaf struct{ effectonce.Store }
+
+func (deaf) Extend(context.Context, effectonce.Key, int64, time.Duration, time.Duration) (time.Duration, error) {
+	return 0, &effectonce.Error{Code: effectonce.CodeStaleToken}
+}
+
+// S5.8, S16.18: a handler that is slower than its lease was taken over. Its answer arrives as late evidence, and counts.
+func TestASlowHandlersAnswerCountsAfterItsLease(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, store effectonce.Store) {
+		var l ledger
+		terms := quickTerms()
+		terms.Heartbeat, terms.Processing = 200*time.Millisecond, time.Minute
+		started, released := make(chan struct{}), make(chan struct{})
+		release := sync.OnceFunc(func() { close(released) })
+		refunds := l.refunds()
+		s := serve(t, middleware(t, deaf{store}, idempotency.Options{Terms: terms}), http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(started)
+			<-released
+			refunds(w, r)
+		}))
+		t.Cleanup(release)
+		a := ask{key: "k", body: "x"}
+		first := make(chan reply, 1)
+		go func() { first <- do(s.Client(), a.request(t.Context(), s.URL)) }()
+		<-started
+		until(t, "the take-over", func() (reply, bool) {
+			r := a.send(t, s)
+			return r, r.status == http.StatusConflict && r.problem(t).Code == "unknown"
+		})
+		release()
+		r := <-first
+		if r.status != http.StatusCreated || r.header.Get("Idempotency-Replayed") != "" {
+			t.Errorf("%+v", r)
+		}
+		if again := a.send(t, s); !same(r, again) || again.header.Get("Idempotency-Replayed") != "true" || l.count() != 1 {
+			t.Errorf("%+v, %d effects", again, l.count())
+		}
+		if op := operationOf(t, store); op.Proof != effectonce.ProofLate {
+			t.Errorf("proof: %s", op.Proof)
+		}
+	})
+}
+
 // quickTerms let tests reach the end of what takes minutes.
 func quickTerms() effectonce.Terms {
 	return effectonce.Terms{

@@ -117,7 +117,11 @@ func problemOf(outcome effectonce.Outcome, err error) (p Problem, ok bool) {
 	if p.Status < 300 {
 		p.Status = http.StatusConflict
 	}
-	if after := max(e.RetryAfter, outcome.RetryAfter); after > 0 {
+	after := max(e.RetryAfter, outcome.RetryAfter)
+	if e.Code == effectonce.CodeConflict {
+		after = min(max(after, 100*time.Millisecond), askAgain)
+	}
+	if after > 0 {
 		p.RetryAfter = after.Round(time.Millisecond).String()
 	} else if p.Status == http.StatusServiceUnavailable {
 		p.RetryAfter = time.Second.String()

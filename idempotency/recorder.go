@@ -8,6 +8,7 @@ import (
 	"hash"
 	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -140,7 +141,8 @@ func (c *recorder) describe(next []byte) {
 	if _, ok := c.shown["Content-Type"]; ok || c.shown.Get("Content-Encoding") != "" || !bodyAllowed(c.status) {
 		return
 	}
-	if start := append(c.body[:len(c.body):len(c.body)], next[:min(len(next), 512)]...); len(start) > 0 {
+	start := slices.Concat(c.body[:min(len(c.body), 512)], next[:min(len(next), 512)])
+	if len(start) > 0 {
 		c.shown.Set("Content-Type", http.DetectContentType(start))
 	}
 }
