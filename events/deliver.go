@@ -56,6 +56,7 @@ func (p poster) post(ctx context.Context, url string, header http.Header, body [
 	}
 	// Without a way to get the body again, net/http does not send it a second time when a reused connection breaks.
 	r.GetBody = nil
+	header.Set("User-Agent", "effectonce")
 	r.Header = header
 	answer, err := p.client.Do(r)
 	if err != nil {
