@@ -307,6 +307,8 @@ func TestRandomLivesKeepTheInvariants(t *testing.T) {
 		tr := recordedAt(now, testTerms(), rapid.Bool().Draw(t, "claim"), "")
 		op := tr.To
 		exposed := false
+		// sent is the latest epoch in which an attempt may have reached the provider.
+		sent := -1
 		causes := everyCause()
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 4000).Draw(t, "seconds")) * time.Second)
@@ -336,11 +338,14 @@ func TestRandomLivesKeepTheInvariants(t *testing.T) {
 			if problem := broken(op, cause, next); problem != "" {
 				t.Fatalf("%s: %T on %s", problem, cause, op.State)
 			}
+			if op.Open && !next.To.Open && next.To.LastVerdict != effectonce.VerdictNotSent && next.To.LastVerdict != effectonce.VerdictThrottled {
+				sent = op.Epoch
+			}
 			op = next.To
 			if op.State == effectonce.StateFailed && exposed && op.Proof == effectonce.ProofNotSent {
 				t.Fatalf("failed as not sent after an exposed attempt")
 			}
-			if op.MaybeSent() && op.FirstSent().IsZero() {
+			if (op.Open || sent == op.Epoch) && op.FirstSent().IsZero() {
 				t.Fatalf("exposed without a start for the window (S7.2)")
 			}
 		}
