@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"bytes"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -22,6 +23,32 @@ type answer struct {
 	// beginning says that body is only the beginning; digest is then that of the whole, zero if that was too much to read.
 	beginning bool
 	digest    canon.Digest
+	// raw are the bytes as they came, compressed perhaps; nil where they were too many. Only [readRaw] has them.
+	raw []byte
+}
+
+// rawBytesMax bounds an answer that is given back as it came.
+const rawBytesMax = 8 << 20
+
+// readRaw reads a body as it came, and decodes it for whoever judges it.
+func readRaw(r *http.Response) (answer, error) {
+	kept, err := io.ReadAll(io.LimitReader(r.Body, rawBytesMax+1))
+	if err != nil {
+		return answer{}, err
+	}
+	rest := r.Body
+	decoded := *r
+	decoded.Body = io.NopCloser(bytes.NewReader(kept))
+	if len(kept) <= rawBytesMax {
+		a, err := readAnswer(&decoded, rawBytesMax)
+		a.raw = kept
+		if a.raw == nil {
+			a.raw = []byte{}
+		}
+		return a, err
+	}
+	decoded.Body = io.NopCloser(io.MultiReader(bytes.NewReader(kept), rest))
+	return readAnswer(&decoded, effectonce.ResultBytesMax)
 }
 
 // readAnswer reads a body of which at most limit bytes are kept. The error is that it could not be read to its end.

@@ -87,32 +87,48 @@ func (h *HTTP) authenticate(r *http.Request, secret string) error {
 }
 
 func (h *HTTP) send(ctx context.Context, request *http.Request, call effectonce.Call, late func() bool, otherContract bool) effectonce.End {
+	response, a, failed := h.exchange(ctx, request, late, readParsed)
+	if failed != nil {
+		return *failed
+	}
+	return h.judge(response, a, call, otherContract)
+}
+
+func readParsed(r *http.Response) (answer, error) { return readAnswer(r, effectonce.ResultBytesMax) }
+
+// exchange sends the request exactly once and reads the answer to its end. failed is the end of a call that has no whole answer.
+func (h *HTTP) exchange(ctx context.Context, request *http.Request, late func() bool, read func(*http.Response) (answer, error)) (answered contract.Response, a answer, failed *effectonce.End) {
 	w := &wire{late: late}
 	w.deadline, _ = ctx.Deadline()
 	transport, done := w.transport(h.transport)
 	defer done()
 	request = request.WithContext(w.trace(ctx))
 	if late() || ctx.Err() != nil {
-		return notSent("deadline", "the time for sending was over before anything was sent")
+		end := notSent("deadline", "the time for sending was over before anything was sent")
+		return answered, a, &end
 	}
 	response, err := transport.RoundTrip(request)
 	if err != nil {
-		return failedEnd(err, w.seal(err))
+		end := failedEnd(err, w.seal(err))
+		return answered, a, &end
 	}
 	defer response.Body.Close()
-	a, err := readAnswer(response, effectonce.ResultBytesMax)
-	if err != nil {
+	if a, err = read(response); err != nil {
 		end := unknown("answer_incomplete", "the answer could not be read to its end: "+transportText(err))
 		end.Failure.Status = response.StatusCode
-		return end
+		return answered, a, &end
 	}
-	answered := contract.Response{Status: response.StatusCode, Header: response.Header, Body: a.body, Beginning: a.beginning}
+	return contract.Response{Status: response.StatusCode, Header: response.Header, Body: a.body, Beginning: a.beginning}, a, nil
+}
+
+// judge says what an answer means.
+func (h *HTTP) judge(answered contract.Response, a answer, call effectonce.Call, otherContract bool) effectonce.End {
 	end := h.operation.Classify(answered, call.Resend)
 	end.Digest = a.digest
 	switch {
 	case end.Verdict == effectonce.VerdictSucceeded && h.operation.Foreign(answered, call.Stamp):
 		foreign := unknown("foreign_answer", "the answer is about a resource that does not bear this operation's stamp")
-		foreign.Failure.Status = response.StatusCode
+		foreign.Failure.Status = answered.Status
 		return foreign
 	case otherContract && (end.Verdict == effectonce.VerdictRejected || end.Verdict == effectonce.VerdictThrottled):
 		// The contract changed since the request was made: it must not widen what the operation may conclude (S3.11).

@@ -1,0 +1,360 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/contract"
+)
+
+// RawOptions say where requests go that a provider's own client made.
+type RawOptions struct {
+	// Contract says what the API promises, the operator's settings included (see [contract.Contract.With]).
+	Contract *contract.Contract
+	// BaseURL is where the API is: scheme, host and possibly a path, without credentials.
+	BaseURL string
+	// APIVersion goes into the header that the contract names, over the client's; empty: the client's own counts. Account names whose
+	// account it is. Both belong to the scope.
+	APIVersion string
+	Account    string
+	// Credential returns the secret when a request is sent; nil: each caller brings its own, which is never stored. It must be safe
+	// for concurrent use.
+	Credential func(ctx context.Context) (string, error)
+	// Transport sends the requests; nil is a good default. See [HTTPOptions.Transport].
+	Transport http.RoundTripper
+	// Now is the worker's clock; nil is the machine's.
+	Now func() time.Time
+}
+
+// Raw calls an HTTP API with requests that the provider's own client made: it freezes them ([Raw.Freeze]), puts downstream key and stamp
+// into them each time they are sent, sends once, and keeps the answer as it came. It is safe for concurrent use.
+type Raw struct {
+	contract *contract.Contract
+	http     HTTP // without an operation
+	account  string
+	digests  digests
+}
+
+// NewRaw checks the options. The error is an [effectonce.ErrInvalid] that names the field.
+func NewRaw(o RawOptions) (*Raw, error) {
+	if o.Contract == nil {
+		return nil, invalid("contract", "is missing", "load one, such as stripe/v1")
+	}
+	base, err := parseBase(o.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	r := &Raw{contract: o.Contract, account: o.Account}
+	h := &r.http
+	h.base, h.credentialIn, h.credential, h.now = base, o.Contract.Credential, o.Credential, o.Now
+	h.headers, h.fixed = map[string]string{}, map[string]string{}
+	if h.now == nil {
+		h.now = time.Now
+	}
+	if o.APIVersion != "" {
+		if o.Contract.VersionHeader == "" {
+			return nil, invalid("api_version", "contract "+o.Contract.Name+" has no place for it", "leave it out")
+		}
+		if !printable(o.APIVersion) {
+			return nil, invalid("api_version", "holds a control character", "write the version as the API names it")
+		}
+		h.fixed[http.CanonicalHeaderKey(o.Contract.VersionHeader)] = o.APIVersion
+	}
+	switch signed := o.Contract.Signed.Kind; {
+	case h.credential != nil && h.credentialIn.Header == "" && signed == "":
+		return nil, invalid("credential", "contract "+o.Contract.Name+" has no place for it", "leave it out")
+	case signed == signedSigV4 && h.credential == nil:
+		return nil, invalid("credential", "is missing: the contract's requests are signed, and a client's signature does not hold for a request in which the key is set and that goes elsewhere",
+			"give access_key_id:secret_access_key, or access_key_id:secret_access_key:session_token, by env: or file:")
+	case signed != "" && signed != signedSigV4:
+		return nil, invalid("contract", "contract "+o.Contract.Name+" signs requests in a way that cannot be done here: "+signed, "call this provider without the proxy")
+	}
+	h.setTransport(o.Transport)
+	return r, nil
+}
+
+// Held reports whether the credential is held here, so that requests can be sent without their caller.
+func (r *Raw) Held() bool { return r.http.credential != nil }
+
+// Contract is what the API promises.
+func (r *Raw) Contract() *contract.Contract { return r.contract }
+
+// Target is the address of a request: the base URL, an escaped path under it that begins with a slash, and a raw query.
+func (r *Raw) Target(path, query string) (*url.URL, error) {
+	address := r.http.base.Scheme + "://" + r.http.base.Host + r.http.base.EscapedPath() + path
+	if query != "" {
+		address += "?" + query
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		// The parser's words repeat the address, which can hold anything.
+		return nil, errors.New("the path or query is not valid")
+	}
+	return u, nil
+}
+
+// Authenticate puts the credential that is held here into a request without an effect, in the place of the client's, and signs it where the contract's requests
+// are signed; body is what it sends. Without a held credential the request stays as it is.
+func (r *Raw) Authenticate(ctx context.Context, request *http.Request, body []byte) error {
+	for name, value := range r.http.fixed {
+		request.Header.Set(name, value)
+	}
+	if !r.Held() {
+		return nil
+	}
+	secret, err := r.http.secret(ctx)
+	if err != nil {
+		return err
+	}
+	where := signedScopeOf(request.Header)
+	for name := range request.Header {
+		if Secret(name) {
+			request.Header.Del(name)
+		}
+	}
+	return r.authenticate(request, body, secret, where)
+}
+
+// authenticate sets the held credential.
+func (r *Raw) authenticate(request *http.Request, body []byte, secret string, where signedScope) error {
+	if r.contract.Signed.Kind == signedSigV4 {
+		return signV4(request, body, secret, where, r.contract.Signed.Service, r.http.now())
+	}
+	return r.http.authenticate(request, secret)
+}
+
+// RawCall is an [effectonce.Provider] for one operation: its frozen request and, where callers bring their credentials, the headers of the
+// caller that is here.
+type RawCall struct {
+	raw    *Raw
+	frozen frozenRaw
+	err    error
+	// secrets are the caller's headers that are not stored; token is what of them tells whose account it is.
+	secrets http.Header
+	token   string
+
+	mu   sync.Mutex
+	last Answer
+	got  bool
+}
+
+var _ effectonce.Provider = (*RawCall)(nil)
+
+// Of binds a frozen request to its caller; secrets is nil for background work.
+func (r *Raw) Of(request []byte, secrets http.Header) *RawCall {
+	c := &RawCall{raw: r, secrets: secrets}
+	c.frozen, c.err = parseFrozenRaw(request)
+	c.token = callersToken(secrets)
+	return c
+}
+
+// Answer is the last answer that the provider gave to this caller's attempt, however large; false if there was none.
+func (c *RawCall) Answer() (Answer, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.last, c.got
+}
+
+// Scope implements [effectonce.Provider]: where the frozen request would go now, under the present base URL, account and credential.
+func (c *RawCall) Scope() string {
+	ctx, cancel := context.WithTimeout(context.Background(), credentialTimeout)
+	defer cancel()
+	secret, err := c.secret(ctx)
+	if err != nil {
+		return "credential=unavailable"
+	}
+	return c.raw.scope(c.frozen.InRequest, c.frozen.APIVersion, secret)
+}
+
+// scope puts together what is configured and what the request shows.
+func (r *Raw) scope(shown, version, secret string) string {
+	s := "base_url=" + url.QueryEscape(r.http.base.String())
+	for _, fixed := range r.http.fixed {
+		version = fixed
+	}
+	if version != "" {
+		s += " api_version=" + url.QueryEscape(version)
+	}
+	if r.account != "" {
+		s += " account=" + url.QueryEscape(r.account)
+	}
+	if shown != "" {
+		s += " " + shown
+	}
+	// Where nobody says whose account it is, the credential stands for it.
+	if secret != "" && (r.account == "" || slices.Contains(r.contract.Scope, contract.ScopeCredential)) {
+		s += " credential=" + r.digests.of(secret)
+	}
+	return s
+}
+
+func (c *RawCall) secret(ctx context.Context) (string, error) {
+	if c.raw.Held() {
+		return c.raw.http.secret(ctx)
+	}
+	return c.token, nil
+}
+
+// adapter is the HTTP adapter for the operation of the frozen request.
+func (c *RawCall) adapter() (*HTTP, *contract.Operation, error) {
+	if c.err != nil {
+		return nil, nil, c.err
+	}
+	operation, ok := c.raw.contract.Operations[c.frozen.Operation]
+	if !ok || c.frozen.Contract != c.raw.contract.Name {
+		return nil, nil, fmt.Errorf("the request was made for %s %s, which is not what is configured now", c.frozen.Contract, c.frozen.Operation)
+	}
+	h := c.raw.http
+	h.operation, h.version = operation, operation.Version
+	return &h, operation, nil
+}
+
+// Call implements [effectonce.Provider] like [HTTP.Call]: it sends once, and the contract says what the answer means. A success has
+// the answer as its result, a refusal as its failure's answer; see [ParseAnswer].
+func (c *RawCall) Call(ctx context.Context, call effectonce.Call) effectonce.End {
+	late := c.raw.http.lateness(call.SendWithin)
+	h, operation, err := c.adapter()
+	if err != nil {
+		return notSent("request_invalid", err.Error())
+	}
+	secret, err := c.secret(ctx)
+	if err != nil {
+		return notSent("credential_unavailable", err.Error())
+	}
+	if c.frozen.Scope != c.raw.scope(c.frozen.InRequest, c.frozen.APIVersion, secret) {
+		return notSent("scope_changed", "the request was made for another base URL, API version, account or credential")
+	}
+	if _, ok := ctx.Deadline(); !ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, call.SendWithin)
+		defer cancel()
+	}
+	request, err := c.request(operation, call, secret)
+	if err != nil {
+		return notSent("request_invalid", err.Error())
+	}
+	response, a, failed := h.exchange(ctx, request, late, readRaw)
+	if failed != nil {
+		return c.redacted(*failed, secret)
+	}
+	end := h.judge(response, a, call, c.frozen.Version != operation.Version)
+	return c.redacted(c.keep(end, response, a), secret)
+}
+
+// request is the frozen request with key, stamp and credential.
+func (c *RawCall) request(operation *contract.Operation, call effectonce.Call, secret string) (*http.Request, error) {
+	frozen := c.frozen.request()
+	for name, value := range c.raw.http.fixed {
+		frozen.Header.Set(name, value)
+	}
+	filled, err := operation.Inject(frozen, call.DownstreamKey, call.Stamp, call.FirstSent)
+	if err != nil {
+		return nil, err
+	}
+	target, err := c.raw.Target(filled.Path, filled.Query)
+	if err != nil {
+		return nil, err
+	}
+	r := &http.Request{Method: filled.Method, URL: target, Host: target.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Header: filled.Header}
+	r.Header.Del("Content-Length")
+	if _, ok := r.Header["User-Agent"]; !ok {
+		r.Header.Set("User-Agent", "effectonce")
+	}
+	// Bytes are given back as they come, to whoever asks later: so they are not to be compressed.
+	r.Header.Set("Accept-Encoding", "identity")
+	// A body that nobody can rewind cannot be sent twice: see frozen.request.
+	r.Body = &onceBody{Reader: strings.NewReader(string(filled.Body))}
+	r.ContentLength = int64(len(filled.Body))
+	for name, values := range c.secrets {
+		r.Header[name] = slices.Clone(values)
+	}
+	if !c.raw.Held() {
+		return r, nil
+	}
+	if err := c.raw.authenticate(r, filled.Body, secret, c.frozen.Signed); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// keep puts the whole answer where a repeat finds it.
+func (c *RawCall) keep(end effectonce.End, response contract.Response, a answer) effectonce.End {
+	whole := Answer{Status: response.Status, Header: keptHeaders(response.Header), Body: a.raw}
+	c.mu.Lock()
+	c.last, c.got = whole, a.raw != nil
+	c.mu.Unlock()
+	switch end.Verdict {
+	case effectonce.VerdictSucceeded:
+		end.Result = nil
+		if a.raw == nil {
+			end.Omitted = "too_large"
+		} else if end.Omitted != contract.OmittedNamed {
+			end.Omitted, end.Result = "", whole.encode()
+		}
+	case effectonce.VerdictRejected:
+		if end.Failure.Status == 0 {
+			end.Failure.Status = response.Status
+		}
+		end.Failure.Answer = string(whole.encode())
+	}
+	return end
+}
+
+// redacted takes the credential out of what a provider or a transport wrote.
+func (c *RawCall) redacted(end effectonce.End, secret string) effectonce.End {
+	for _, s := range secretsIn(secret, c.secrets) {
+		end.Failure.Message, end.Failure.Code = redact(end.Failure.Message, s), redact(end.Failure.Code, s)
+		end.Failure.Answer, end.Reference = redact(end.Failure.Answer, s), redact(end.Reference, s)
+		if end.Result != nil {
+			end.Result = []byte(redact(string(end.Result), s))
+		}
+	}
+	return end
+}
+
+// LookUp implements [effectonce.Provider] like [HTTP.LookUp]. A look-up of a kind that is not known here is unavailable.
+func (c *RawCall) LookUp(ctx context.Context, call effectonce.Call) effectonce.Finding {
+	h, _, err := c.adapter()
+	if err != nil {
+		return unavailable(err.Error())
+	}
+	secret, err := c.secret(ctx)
+	if err != nil {
+		return unavailable(err.Error())
+	}
+	if c.frozen.Scope != c.raw.scope(c.frozen.InRequest, c.frozen.APIVersion, secret) {
+		return unavailable("the scope changed since the request was made; there a look-up concludes nothing")
+	}
+	if c.frozen.LookUp == nil {
+		return unavailable("the request has no look-up that can be made from it")
+	}
+	h.sign = func(request *http.Request) error {
+		for name, value := range c.raw.http.fixed {
+			request.Header.Set(name, value)
+		}
+		for name, values := range c.secrets {
+			request.Header[name] = slices.Clone(values)
+		}
+		if !c.raw.Held() {
+			return nil
+		}
+		return c.raw.authenticate(request, nil, secret, c.frozen.Signed)
+	}
+	s := search{http: h, look: c.frozen.LookUp, call: call, secret: secret, seen: map[string]bool{}}
+	finding := s.run(ctx)
+	for _, one := range secretsIn(secret, c.secrets) {
+		finding.Detail, finding.Reference = redact(finding.Detail, one), redact(finding.Reference, one)
+		if finding.Result != nil {
+			finding.Result = []byte(redact(string(finding.Result), one))
+		}
+	}
+	return finding
+}
