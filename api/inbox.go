@@ -41,7 +41,7 @@ type IncomingEvent struct {
 type NextEvent struct {
 	Event         IncomingEvent `json:"event" doc:"The event."`
 	Run           string        `json:"run" doc:"The run that it starts or continues. It is the same in every attempt."`
-	Key           string        `json:"key" doc:"The operation that it is. Report with /v1/claims/{key}/complete, unknown (again later) or reject (never again), keep it with heartbeat."`
+	Key           string        `json:"key" doc:"The operation that it is. Report with /v1/claims/{key}/complete, unknown (again later) or reject with authoritative (never again), keep it with heartbeat."`
 	Token         int64         `json:"token" doc:"The fencing token that every follow-up carries."`
 	LeaseFor      string        `json:"lease_for" doc:"How long it is the caller's, counted from before the request; a heartbeat extends it."`
 	Attempt       int           `json:"attempt" doc:"How often it was handed out, this time included."`

@@ -111,6 +111,26 @@ func TestEventsAreClaimed(t *testing.T) {
 	f.send("POST", "/v1/inbox/shop/claim", `{}`).want(t, http.StatusNoContent)
 }
 
+// S10.3, S11.3: a run shows the event that began it, and undoing the run does not stumble over it.
+func TestARunShowsItsEvent(t *testing.T) {
+	t.Parallel()
+	f := withEvents(t, nil)
+	f.send("POST", "/v1/inbox/shop", `{"id": 7, "order": 1}`).want(t, http.StatusAccepted)
+	h := f.send("POST", "/v1/inbox/shop/claim", `{}`).want(t, http.StatusCreated)
+	if a := f.send("GET", "/v1/runs/order%3A1", "").want(t, http.StatusOK); !strings.Contains(a.raw, "inbox.shop") {
+		t.Errorf("%s", a.raw)
+	}
+	undo := f.send("POST", "/v1/runs/order%3A1/undo", `{"reason": "the wrong order", "person": "mara"}`).want(t, http.StatusOK, "complete=true")
+	if !strings.Contains(undo.raw, "the event that the run began with") {
+		t.Errorf("%s", undo.raw)
+	}
+	// The second attempt's definite refusal says that the event must not be tried again, whatever the first did.
+	f.later(2 * time.Minute)
+	h = f.send("POST", "/v1/inbox/shop/claim", `{}`).want(t, http.StatusCreated, "attempt=2", "key="+h.key())
+	f.send("POST", "/v1/claims/"+h.key()+"/reject", fmt.Sprintf(`{"token": %d, "authoritative": true, "error": {"code": "no_such_order"}}`, h.token())).want(t, http.StatusOK, "state=failed")
+	f.send("POST", "/v1/inbox/shop/claim", `{}`).want(t, http.StatusNoContent)
+}
+
 // Whoever could record under the tool of a source could forge its events.
 func TestToolsOfEventsAreReserved(t *testing.T) {
 	t.Parallel()

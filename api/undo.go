@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/events"
 	"github.com/effectonce/effectonce/journal"
 )
 
@@ -157,6 +159,9 @@ func (s *server) planStep(op, done effectonce.Operation, b Undo) (undoStep, erro
 		outcome:  effectonce.OutcomeOf(op, true),
 	}
 	switch {
+	case strings.HasPrefix(op.Tool, events.ToolPrefix):
+		step.Do, step.Why = undoNothing, "it is the event that the run began with"
+		return step, nil
 	case !op.State.Final():
 		step.Do, step.Why = undoUnresolved, "it is "+string(op.State)+": whether there is something to undo is not known"
 		return step, nil

@@ -186,7 +186,7 @@ func (b *Inbox) next(ctx context.Context, source, owner string) (Handed, bool, e
 			return Handed{}, false, err
 		}
 		for _, op := range ops {
-			if op.Terms.Managed {
+			if op.Terms.Managed || !dueNow(op) {
 				continue
 			}
 			h, ok, err := b.take(ctx, op, owner)
@@ -199,6 +199,15 @@ func (b *Inbox) next(ctx context.Context, source, owner string) (Handed, bool, e
 		}
 	}
 	return Handed{}, false, nil
+}
+
+// dueNow reports whether the pause after an attempt is over.
+func dueNow(op effectonce.Operation) bool {
+	at := op.DueAt
+	if op.Parked {
+		at = op.RetryAt
+	}
+	return !op.AsOf.Before(at)
 }
 
 // take claims one event; ok is false if somebody else was faster, or it is not due.
