@@ -3,7 +3,7 @@
 //
 // The database's clock decides (S5.4), and every write is one statement. Writes that arrive while others are on their way share a
 // statement, so that many callers share one commit; nobody waits for a timer, and a single caller has a statement of its own. A
-// write whose answer was lost is resolved by reading, never by assuming: see writer.go.
+// write whose answer was lost is resolved by reading, never by assuming: see settle.go.
 package postgres
 
 import (

@@ -12,11 +12,11 @@ import (
 const (
 	// statementPatience bounds one try of a statement, so that callers of a server that does not answer get an error.
 	statementPatience = 30 * time.Second
-	// batchPatience bounds the first try of a batch: longer it takes only where the server is very slow, or one of its rows waits
-	// for the end of a caller's transaction (S8.1), of which the others have to know nothing.
+	// batchPatience bounds the first try of a batch: longer it takes only where the server is very slow, or one of its rows, or a
+	// limit, waits for the end of a caller's transaction (S8.1), of which the others have to know nothing.
 	batchPatience = 5 * time.Second
-	// stragglersMax bounds the statements that are on their way for rows of such batches.
-	stragglersMax = 4
+	// stragglersMax bounds the statements that are on their way for what took longer.
+	stragglersMax = 3
 	// contendedTries is how often a batch is tried again that met others at the same rows.
 	contendedTries = 5
 )
@@ -36,9 +36,9 @@ func (s *Store) settle(batch []*write, doubt bool, once attempt) {
 	// Callers come and go, and what is recorded must not depend on them (S6.6).
 	giveUp := time.Now().Add(s.patience)
 	for try := 1; ; try++ {
-		patience := statementPatience
-		if len(batch) > 1 {
-			patience = s.batchPatience
+		patience, detached := s.batchPatience, batch[0].detached
+		if detached {
+			patience = statementPatience
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		err := once(ctx, batch, doubt)
@@ -47,7 +47,7 @@ func (s *Store) settle(batch []*write, doubt bool, once attempt) {
 		switch {
 		case err == nil:
 			return
-		case slow && len(batch) > 1:
+		case slow && !detached:
 			s.detach(batch, once)
 			return
 		case ours(err):
@@ -103,7 +103,7 @@ func (s *Store) apart(batch []*write, doubt bool, once attempt) {
 	}
 }
 
-// detach gives each write a statement of its own, and nobody waits for it but its caller. The batch may yet take place.
+// detach gives each write a statement of its own, and nobody waits for it but its caller. The first try may yet take place.
 func (s *Store) detach(batch []*write, once attempt) {
 	for _, w := range batch {
 		w.detached = true

@@ -79,3 +79,51 @@ func TestAnOpenTransactionHoldsUpItsOwnIntentOnly(t *testing.T) {
 		})
 	}
 }
+
+// S8.3: a limit of which a transaction that stays open has taken holds up only who takes of it, too.
+func TestAnOpenTransactionHoldsUpItsOwnLimitsOnly(t *testing.T) {
+	t.Parallel()
+	at := pgtest.URL(t)
+	s, other := opened(t, at, Options{}), opened(t, at, Options{})
+	s.batchPatience = 200 * time.Millisecond
+	c, err := pgx.Connect(t.Context(), at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close(t.Context()) }()
+	tx, err := c.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	guard := effectonce.New(s, effectonce.Options{})
+	intent := func(id, limit string) effectonce.Intent {
+		return effectonce.Intent{Tool: "t", ID: id, Arguments: effectonce.Arguments(map[string]any{"a": 1}), Limits: []effectonce.Limit{{Name: limit, Amount: 1, Max: 20}}}
+	}
+	if _, err := effectonce.New(other, effectonce.Options{}).RecordTx(t.Context(), other.PgxTx(tx), intent("first", "held")); err != nil {
+		t.Fatal(err)
+	}
+	var others, same sync.WaitGroup
+	for i := range 16 {
+		same.Go(func() {
+			if _, err := guard.Record(t.Context(), intent("same"+strconv.Itoa(i), "held")); err != nil {
+				t.Error(err)
+			}
+		})
+		others.Go(func() {
+			if _, err := guard.Record(t.Context(), intent("other"+strconv.Itoa(i), "free")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	others.Wait()
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	same.Wait()
+	for name, want := range map[string]int64{"held": 17, "free": 16} {
+		uses, err := s.Limits(t.Context(), effectonce.LimitFilter{Name: name})
+		if err != nil || len(uses) != 1 || uses[0].Used != want {
+			t.Errorf("%s: %+v, %v; want %d taken", name, uses, err, want)
+		}
+	}
+}
