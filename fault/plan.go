@@ -50,7 +50,7 @@ var points = []Point{PointCreate, PointApply, PointExtend, PointLoad, PointDue, 
 var eventKinds = []effectonce.EventKind{
 	effectonce.EventRecorded, effectonce.EventClaimed, effectonce.EventTakenOver, effectonce.EventAttemptStarted,
 	effectonce.EventAttemptEnded, effectonce.EventRuled, effectonce.EventParked, effectonce.EventEvidence,
-	effectonce.EventResolved, effectonce.EventCancelled, effectonce.EventExpired,
+	effectonce.EventResolved, effectonce.EventCancelled, effectonce.EventExpired, effectonce.EventPurged,
 }
 
 // Any is the detail that stands for each.

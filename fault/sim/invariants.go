@@ -23,6 +23,9 @@ type Violation struct {
 // Counts say what schedules have been through, so that a simulator that reaches nothing is noticed.
 type Counts struct {
 	Crashes, Sends, Effects, Decisions, Reviews, Late, Beats int
+	// Refused counts operations that a limit refused; Asked how often a model was asked, Decided the decisions that were recorded, Lost
+	// those that came second; Consumed the events that were done with.
+	Refused, Asked, Decided, Lost, Consumed int
 	// Lines counts the lines of the decision table that decided (S7.3).
 	Lines [13]int
 	// Verdicts counts how recorded attempts ended, States how operations did.
@@ -38,6 +41,11 @@ func (c *Counts) add(d Counts) {
 	c.Reviews += d.Reviews
 	c.Late += d.Late
 	c.Beats += d.Beats
+	c.Refused += d.Refused
+	c.Asked += d.Asked
+	c.Decided += d.Decided
+	c.Lost += d.Lost
+	c.Consumed += d.Consumed
 	for i, n := range d.Lines {
 		c.Lines[i] += n
 	}
@@ -74,6 +82,11 @@ type track struct {
 	waited time.Time
 	// waiting says that it was pending, with time left before it expires, when everything began to settle.
 	waiting bool
+	// step is the place in a run for which the model may choose it, nil for none.
+	step *step
+	// refused says that the limit refused it, refusedAt how many audit lines there were then.
+	refused   bool
+	refusedAt int
 }
 
 type holder struct {
@@ -105,6 +118,10 @@ func (w *world) noteWrite(by *worker, key effectonce.Key, committed bool) {
 	fresh := log[w.logged:]
 	w.logged = len(log)
 	t := w.byKey[key]
+	if t == nil {
+		w.noteEvent(w.event(key), by, committed, fresh)
+		return
+	}
 	row, err := w.store.Load(context.Background(), key)
 	if err != nil {
 		if t.row.State != "" || committed {
@@ -134,6 +151,8 @@ func (w *world) noteWrite(by *worker, key effectonce.Key, committed bool) {
 	w.count(e, row)
 	w.checkOwner(t, by, e)
 	w.checkFinal(t, before, row)
+	w.checkLimits()
+	w.checkStep(t)
 	if e.Sends {
 		w.checkAttempt(t, before, e)
 	}
@@ -381,6 +400,14 @@ func (w *world) noteEffect(r *request, e twin.Effect) {
 	}
 	if t.effects > 1 {
 		w.violate("I1", "operation %d has %d effects", t.id, t.effects)
+	}
+	if s := t.step; s != nil {
+		if s.effects++; s.effects > 1 {
+			w.violate("S10.1", "run %d: %s has %d effects", s.run.id, s.name, s.effects)
+		}
+	}
+	if s := w.setting; s.Limit > 0 && s.Per == 0 && w.counts.Effects > s.Limit {
+		w.violate("S8.3", "there are %d effects, and the limit is %d", w.counts.Effects, s.Limit)
 	}
 	if t.row.State == effectonce.StateFailed {
 		w.violate("I3", "operation %d had failed by %s and takes effect", t.id, t.row.Proof)

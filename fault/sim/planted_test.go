@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +31,10 @@ type fault struct {
 }
 
 type place struct{ file, old, new string }
+
+// releases is where several faults of limits are: when a reservation is given back (S8.3).
+const releases = `t.To.State == StateFailed && t.From.State != StateFailed && !planted("limit not released on failure") ||
+	len(t.To.Limits) > 0 && (planted("limit released while unknown") && t.To.State == StateUnknown || planted("limit released on abandonment") && t.To.State == StateAbandoned)`
 
 // The faults of the schedules that broke earlier drafts, and some more. In the text that is put in, planted() reports whether
 // the fault of that name is switched on; only the overlay has it.
@@ -205,6 +210,36 @@ var faults = []fault{
 		rules: []string{"I11"},
 	},
 	{
+		name: "limit released while unknown", file: "limit.go",
+		old:   "t.To.State == StateFailed && t.From.State != StateFailed",
+		new:   releases,
+		rules: []string{"S8.3"},
+	},
+	{
+		name: "limit released on abandonment", file: "limit.go",
+		old:   "t.To.State == StateFailed && t.From.State != StateFailed",
+		new:   releases,
+		rules: []string{"S8.3"},
+	},
+	{
+		name: "limit not released on failure", file: "limit.go",
+		old:   "t.To.State == StateFailed && t.From.State != StateFailed",
+		new:   releases,
+		rules: []string{"S8.3"},
+	},
+	{
+		name: "a restarted agent does not look into the journal", file: "journal/journal.go",
+		old:   "	h.decisions = all\n",
+		new:   `	if !planted("a restarted agent does not look into the journal") { h.decisions = all }` + "\n",
+		rules: []string{"S10.2"},
+	},
+	{
+		name: "whoever comes second keeps their own decision", file: "journal/journal.go",
+		old:   "	return r.entry(ctx, stored, first, false)\n",
+		new:   `	if planted("whoever comes second keeps their own decision") { d.Seq, d.At, stored = stored.Seq, stored.At, d }` + "\n	return r.entry(ctx, stored, first, false)\n",
+		rules: []string{"S10.1", "I9"},
+	},
+	{
 		name: "evidence is not consulted again", file: "next.go",
 		old:    "	if m.settleByEvidence() {\n		return nil\n	}\n	m.release(StateUnknown",
 		new:    `	if !planted("evidence is not consulted again") && m.settleByEvidence() {` + "\n		return nil\n	}\n	m.release(StateUnknown",
@@ -214,8 +249,8 @@ var faults = []fault{
 	},
 }
 
-// plantedSource is what the overlay adds to the package: the switch, which production code does not have.
-const plantedSource = `package effectonce
+// plantedSource is what the overlay adds to a package: the switch, which production code does not have.
+const plantedSource = `package %s
 
 import "os"
 
@@ -246,12 +281,16 @@ func plantAll(t *testing.T) (path string) {
 	overlay := struct{ Replace map[string]string }{map[string]string{}}
 	put := func(name, text string) {
 		at := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		overlay.Replace[filepath.Join(root, name)] = at
 	}
-	put("planted_fault.go", plantedSource)
+	put("planted_fault.go", fmt.Sprintf(plantedSource, "effectonce"))
+	put("journal/planted_fault.go", fmt.Sprintf(plantedSource, "journal"))
 	sources := map[string]string{}
 	for _, f := range faults {
 		for _, p := range []place{{f.file, f.old, f.new}, f.also} {
@@ -264,6 +303,9 @@ func plantAll(t *testing.T) (path string) {
 					t.Fatal(err)
 				}
 				sources[p.file] = string(b)
+			}
+			if strings.Contains(sources[p.file], p.new) {
+				continue // another fault is at the same place
 			}
 			if n := strings.Count(sources[p.file], p.old); n != 1 {
 				t.Fatalf("fault %q: its place in %s is found %d times; the code has moved, so must the fault", f.name, p.file, n)

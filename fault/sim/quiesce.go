@@ -46,7 +46,17 @@ func (w *world) settled() bool {
 		}
 	}
 	for _, t := range w.tracks {
-		if !t.row.State.Final() {
+		if !t.row.State.Final() && !w.shut(t) {
+			return false
+		}
+	}
+	for _, f := range w.flows {
+		if !f.finished {
+			return false
+		}
+	}
+	for _, e := range w.events {
+		if !e.row.State.Final() {
 			return false
 		}
 	}
@@ -126,8 +136,14 @@ func (w *world) settleWork() bool {
 	if wk == nil {
 		return false
 	}
+	for _, f := range w.flows {
+		if c, ok := w.next(wk, f); ok {
+			return w.take(c)
+		}
+	}
 	for _, t := range w.tracks {
 		switch {
+		case w.shut(t), t.step != nil:
 		case t.row.State == "" && !w.setting.External:
 			return w.take(Choice{Verb: verbDo, A: wk.id, B: t.id})
 		case w.setting.External && !t.row.State.Final() && (t.row.Parked || t.row.State == "" || w.due(t)) && !t.waited.Equal(w.now):
@@ -142,6 +158,26 @@ func (w *world) settleWork() bool {
 	return w.logged != before
 }
 
+// next is what somebody would do about a run now: its source delivers its event until it is accepted, a consumer takes it, or an agent
+// goes on.
+func (w *world) next(wk *worker, f *flow) (Choice, bool) {
+	e := f.event
+	switch {
+	case e == nil:
+		if f.finished || f.tried.Equal(w.now) {
+			return Choice{}, false
+		}
+		f.tried = w.now
+		return Choice{Verb: verbAgent, A: wk.id, B: f.id}, true
+	case !e.accepted:
+		return Choice{Verb: verbEvent, A: wk.id, B: f.id}, true
+	case w.takable(e) && !e.retried.Equal(w.now):
+		e.retried = w.now
+		return Choice{Verb: verbConsume, A: wk.id}, true
+	}
+	return Choice{}, false
+}
+
 func (w *world) due(t *track) bool {
 	return !t.row.DueAt.IsZero() && !w.now.Before(t.row.DueAt)
 }
@@ -151,6 +187,15 @@ func (w *world) later() time.Time {
 	next := time.Time{}
 	for _, t := range w.tracks {
 		if at := ceil(t.row.DueAt); !t.row.DueAt.IsZero() && at.After(w.now) && !t.row.Parked && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	for _, e := range w.events {
+		at := e.row.DueAt
+		if e.row.Parked {
+			at = e.row.RetryAt
+		}
+		if at = ceil(at); !e.row.State.Final() && e.row.State != "" && at.After(w.now) && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
@@ -167,6 +212,12 @@ func (w *world) later() time.Time {
 
 // checkEnd proves what must hold when everything is over.
 func (w *world) checkEnd() {
+	w.checkEvents()
+	for _, f := range w.flows {
+		if !f.finished {
+			w.violate("S10.2", "run %d does not come to its end", f.id)
+		}
+	}
 	for _, t := range w.tracks {
 		events, err := w.store.Events(context.Background(), t.key)
 		if err != nil || int64(len(events)) != t.row.Version {
@@ -181,13 +232,20 @@ func (w *world) checkEnd() {
 			w.violate("S7.5", "operation %d expired although somebody worked on what was due", t.id)
 		}
 		switch {
+		case w.shut(t):
 		case !t.row.State.Final():
 			w.violate("I11", "operation %d stays %s: %s", t.id, t.row.State, t.row.Reason)
 		case t.row.State == effectonce.StateSucceeded && t.effects != 1, t.row.State == effectonce.StateFailed && t.effects != 0, t.effects > 1:
 			w.violate("I1", "operation %d is %s and has %d effects", t.id, t.row.State, t.effects)
 		}
 	}
-	if n := len(w.store.Operations()); n != len(w.tracks) {
-		w.violate("I5", "there are %d operations of %d intents", n, len(w.tracks))
+	want := len(w.events)
+	for _, t := range w.tracks {
+		if t.row.State != "" {
+			want++
+		}
+	}
+	if n := len(w.store.Operations()); n != want {
+		w.violate("I5", "there are %d operations, want %d", n, want)
 	}
 }

@@ -10,13 +10,16 @@ import (
 // Verb is what a choice of the scheduler does.
 type Verb string
 
-// The verbs. The letters say what a choice names: w a worker, o an intent's operation, m a request, and a plain number ticks.
+// The verbs. The letters say what a choice names: w a worker, o an intent's operation, r a run, m a request, and a plain number ticks.
 const (
 	verbDo       Verb = "do"       // w o: an agent calls Do
 	verbWait     Verb = "wait"     // w o: and waits for the outcome
 	verbMismatch Verb = "mismatch" // w o: an agent calls Do with other arguments
 	verbRecord   Verb = "record"   // w o: an intent is recorded and nobody stays
 	verbClaim    Verb = "claim"    // w o: an agent claims and executes by itself
+	verbAgent    Verb = "agent"    // w r: an agent works on a run from its beginning
+	verbEvent    Verb = "event"    // w r: the event that starts a run is delivered
+	verbConsume  Verb = "consume"  // w: a consumer takes an event that waits
 	verbWork     Verb = "work"     // w: the background loop takes one due operation
 
 	verbRun    Verb = "run"    // w: on to where it hands over next
@@ -52,6 +55,7 @@ const (
 // verbs says what each verb names.
 var verbs = map[Verb]string{
 	verbDo: "wo", verbWait: "wo", verbMismatch: "wo", verbRecord: "wo", verbClaim: "wo", verbWork: "w",
+	verbAgent: "wr", verbEvent: "wr", verbConsume: "w",
 	verbRun: "w", verbFail: "w", verbLose: "w", verbReset: "w", verbFresh: "w", verbBlind: "w", verbBeat: "w", verbCancel: "w",
 	verbCrash: "w", verbDrain: "w",
 	verbDeliver: "m", verbTwice: "m", verbDrop: "m", verbDeny: "m", verbThrottle: "m", verbFinish: "m", verbDecline: "m",

@@ -136,3 +136,36 @@ func TestStoreWithoutFence(t *testing.T) {
 	}
 	t.Error("a store without a fence is not noticed")
 }
+
+// S10.1, S9.1: a journal whose second writer wins, and an inbox that marks an event as seen before it is stored, are noticed.
+func TestWrongJournalAndInbox(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, rule string
+		spoil      func(*world)
+	}{
+		{"the second decision wins", "I9", func(w *world) { w.overwriting = true }},
+		{"an event is marked as seen before it is stored", "S9.1", func(w *world) { w.marking = true }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(20000) {
+				plan, w := random(seed, Options{Kinds: Kinds})
+				if w.violation != nil {
+					t.Fatalf("as it is: %+v", w.violation)
+				}
+				if len(w.flows) == 0 {
+					continue
+				}
+				if w = replay(plan, c.spoil); w.violation != nil {
+					if w.violation.Rule != c.rule {
+						t.Errorf("%s is found broken, want %s: %s", w.violation.Rule, c.rule, w.violation.Detail)
+					}
+					t.Logf("%s after %d schedules: %s", w.violation.Rule, seed+1, w.violation.Detail)
+					return
+				}
+			}
+			t.Error("nobody notices")
+		})
+	}
+}

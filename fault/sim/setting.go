@@ -59,6 +59,13 @@ type Setting struct {
 	Pause, Transit, Processing        int
 	Lag, Retention                    int
 	Attempts, Within, Expiry, Backoff int
+	// Limit, if set, is how many operations together the one limit allows, of which each takes one, in a period of Per ticks (S8.3);
+	// Per 0 is one without an end.
+	Limit, Per int
+	// Steps, if set, makes the intents those of the steps of runs, two of which the model may choose from for each step (S10).
+	Steps int
+	// Inbox starts each run by an incoming event (S9.1).
+	Inbox bool
 	// Heartbeat makes leases of two ticks that are extended (S5.4).
 	Heartbeat bool
 	// External leaves the effect to the callers (claims).
@@ -129,10 +136,21 @@ func (s Setting) check() error {
 	if s.Workers < 1 || s.Intents < 1 || s.Workers > 9 || s.Intents > 9 {
 		return fmt.Errorf("setting: between 1 and 9 workers and intents, not %d and %d", s.Workers, s.Intents)
 	}
+	if n := s.runs() * s.Steps * alternatives; s.Steps > 0 && (s.External || n != s.Intents) || s.Inbox && s.Steps == 0 {
+		return fmt.Errorf("setting: steps go with %d intents for each step of a run, and without external; inbox goes with steps", alternatives)
+	}
 	if err := s.terms().Check(); err != nil {
 		return fmt.Errorf("setting: %w", err)
 	}
 	return s.rules().Validate()
+}
+
+// runs is how many runs the intents are of.
+func (s Setting) runs() int {
+	if s.Steps == 0 {
+		return 0
+	}
+	return max(s.Intents/(s.Steps*alternatives), 1)
 }
 
 // numbers are the numeric fields by their names in a plan.
@@ -141,6 +159,7 @@ func (s *Setting) numbers() []number {
 		{"workers", &s.Workers}, {"intents", &s.Intents}, {"call", &s.Call}, {"grace", &s.Grace}, {"pause", &s.Pause},
 		{"transit", &s.Transit}, {"processing", &s.Processing}, {"lag", &s.Lag}, {"retention", &s.Retention},
 		{"attempts", &s.Attempts}, {"within", &s.Within}, {"expiry", &s.Expiry}, {"backoff", &s.Backoff},
+		{"limit", &s.Limit}, {"per", &s.Per}, {"steps", &s.Steps},
 	}
 }
 
@@ -150,7 +169,7 @@ type number struct {
 }
 
 func (s *Setting) flags() []switched {
-	return []switched{{"heartbeat", &s.Heartbeat}, {"external", &s.External}, {"twice", &s.Twice}}
+	return []switched{{"heartbeat", &s.Heartbeat}, {"external", &s.External}, {"twice", &s.Twice}, {"inbox", &s.Inbox}}
 }
 
 type switched struct {

@@ -184,6 +184,20 @@ func randomSetting(rng *rand.Rand, kinds []Kind) Setting {
 		s.Call = 3 + rng.IntN(3)
 		s.Retention += s.Call
 	}
+	switch rng.IntN(8) {
+	case 0:
+		s.Intents = 2 + rng.IntN(2)
+		s.Limit = 1 + rng.IntN(s.Intents-1)
+		if rng.IntN(2) == 0 {
+			s.Per = 2 + rng.IntN(20)
+		}
+	case 1:
+		s.Steps, s.External = 1+rng.IntN(2), false
+		s.Intents = s.Steps * alternatives
+	case 2:
+		s.Steps, s.External, s.Inbox = 1, false, true
+		s.Intents = alternatives * (1 + rng.IntN(2))
+	}
 	return s
 }
 
@@ -272,6 +286,12 @@ func (d *dice) addWorker(wk *worker) {
 			d.add(4, Choice{Verb: verbRecord, A: wk.id, B: o})
 		}
 		d.add(8, Choice{Verb: verbClaim, A: wk.id, B: o})
+		if n := len(d.world.flows); n > 0 {
+			f := 1 + d.rng.IntN(n)
+			d.add(8, Choice{Verb: verbAgent, A: wk.id, B: f})
+			d.add(4, Choice{Verb: verbEvent, A: wk.id, B: f})
+			d.add(8, Choice{Verb: verbConsume, A: wk.id})
+		}
 		d.add(6, Choice{Verb: verbWork, A: wk.id})
 	}
 	d.add(40, Choice{Verb: verbRun, A: wk.id})

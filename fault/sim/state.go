@@ -1,10 +1,13 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/effectonce/effectonce"
 )
 
 // hash is the state of the world: two worlds with the same hash have the same future.
@@ -107,13 +110,29 @@ func (w *world) story() string {
 			fmt.Fprintf(&b, " (%s)", t.row.Reason)
 		}
 		b.WriteByte('\n')
-		for _, e := range t.events {
-			fmt.Fprintf(&b, "  %3d %5s %s -> %s token %d attempt %d epoch %d", e.Seq, e.At.Sub(beginning), e.From, e.To, e.Token, e.Attempt, e.Epoch)
-			fmt.Fprintf(&b, " %s %s%s line %d %s\n", e.Kind, e.Verdict, e.Found, e.Line, e.Reason)
+		tell(&b, t.events)
+	}
+	for _, e := range w.events {
+		fmt.Fprintf(&b, "event %s: %s, accepted %v\n", e.id, e.row.State, e.accepted)
+		events, _ := w.store.Events(context.Background(), e.key)
+		tell(&b, events)
+	}
+	for _, f := range w.flows {
+		for _, s := range f.steps {
+			if s.first != nil {
+				fmt.Fprintf(&b, "run %d: %s is decided to be %s\n", f.id, s.name, s.first.IntentID)
+			}
 		}
 	}
 	for _, e := range w.provider.Effects() {
 		fmt.Fprintf(&b, "effect %s at %s, key %.8s\n", e.ID, e.At.Sub(beginning), e.Key)
 	}
 	return b.String()
+}
+
+func tell(b *strings.Builder, events []effectonce.Event) {
+	for _, e := range events {
+		fmt.Fprintf(b, "  %3d %5s %s -> %s token %d attempt %d epoch %d", e.Seq, e.At.Sub(beginning), e.From, e.To, e.Token, e.Attempt, e.Epoch)
+		fmt.Fprintf(b, " %s %s%s line %d %s\n", e.Kind, e.Verdict, e.Found, e.Line, e.Reason)
+	}
 }

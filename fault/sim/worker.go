@@ -76,6 +76,8 @@ type worker struct {
 	troubled bool
 	// busy is the operation that the call is for, nil for background work.
 	busy *track
+	// seen is what an inbox that is wrong keeps in memory; see world.marking.
+	seen map[*event]bool
 }
 
 func newWorker(w *world, id int) *worker {
@@ -89,6 +91,7 @@ func (w *worker) restart() {
 	w.life++
 	w.closed = false
 	w.timer = nil
+	w.seen = map[*event]bool{}
 	w.guard = effectonce.New(w.storeView(), effectonce.Options{
 		Clock: workerClock{worker: w}, Owner: "worker " + string(rune('0'+w.id)), Logger: discard,
 		Providers: func(effectonce.Operation) effectonce.Provider { return workerProvider{worker: w} },

@@ -22,6 +22,9 @@ type world struct {
 	// a refusal in front of the provider for definitive although the network may deliver twice (S6.4), and a store that
 	// applies what was computed from an older row (S5.1 I4).
 	trusting, unfenced bool
+	// overwriting and marking do the same to a journal whose second writer wins (S10.1), and to an inbox that marks an event as
+	// seen before it is stored (S9.1).
+	overwriting, marking bool
 
 	now      time.Time
 	store    *memory.Store
@@ -32,6 +35,8 @@ type world struct {
 	byKey    map[effectonce.Key]*track
 	byStamp  map[string]*track
 	person   *effectonce.Guard
+	flows    []*flow
+	events   []*event
 
 	// logged is how many of the store's events have been checked.
 	logged    int
@@ -57,6 +62,7 @@ func newWorld(s Setting) *world {
 		w.byKey[key] = t
 		w.byStamp[effectonce.StampOf(secret, key)] = t
 	}
+	w.addFlows()
 	for i := range s.Workers {
 		w.workers = append(w.workers, newWorker(w, i+1))
 	}
@@ -88,6 +94,10 @@ func (w *world) intent(t *track, wording int, mismatch bool) effectonce.Intent {
 		Business:  business,
 		Arguments: json.RawMessage(`{"amount":100.0,"currency":"EUR","order":"8812","reason":"` + freeText + ` ` + strconv.Itoa(wording) + `"}`),
 		Terms:     w.setting.terms(),
+		Limits:    w.setting.limits(),
+	}
+	if t.step != nil {
+		in.Run, in.Step = t.step.run.name, t.step.name
 	}
 	if mismatch {
 		in.Business = json.RawMessage(`{"amount":101,"currency":"EUR","order":"8812"}`)
@@ -110,12 +120,13 @@ func (w *world) send(wk *worker, call effectonce.Call) *request {
 // create and apply are the store's, with every commit checked.
 func (w *world) create(wk *worker, ctx context.Context, t effectonce.Transition) (effectonce.Operation, bool, error) {
 	op, created, err := w.store.Create(ctx, t)
+	w.noteRefusal(w.byKey[t.To.Key], err)
 	w.noteWrite(wk, t.To.Key, err == nil && created)
 	return op, created, err
 }
 
 func (w *world) apply(wk *worker, ctx context.Context, t effectonce.Transition) (effectonce.Operation, error) {
-	if w.unfenced {
+	if w.unfenced && w.byKey[t.From.Key] != nil {
 		t = unfence(t, w.byKey[t.From.Key].row)
 	}
 	op, err := w.store.Apply(ctx, t)
@@ -207,7 +218,7 @@ func (w *world) possible(c Choice) bool {
 	switch verbs[c.Verb] {
 	case "n":
 		return c.A > 0 && w.room(c.A) > 0
-	case "w", "wo":
+	case "w", "wo", "wr":
 		return w.worker(c.A) != nil && w.possibleWorker(c, w.worker(c.A))
 	case "m":
 		r := w.request(c.A)
@@ -224,9 +235,15 @@ func (w *world) possibleWorker(c Choice, wk *worker) bool {
 	idle := wk.at == pointIdle
 	switch c.Verb {
 	case verbDo, verbWait, verbRecord:
-		return idle && w.track(c.B) != nil && !w.setting.External
+		return idle && w.track(c.B) != nil && !w.setting.External && w.setting.Steps == 0
+	case verbAgent:
+		return idle && w.flow(c.B) != nil && !w.setting.Inbox
+	case verbEvent:
+		return idle && w.flow(c.B) != nil && w.setting.Inbox
+	case verbConsume:
+		return idle && w.anyTakable()
 	case verbMismatch:
-		return idle && w.track(c.B) != nil && !w.setting.External && w.track(c.B).row.State != ""
+		return idle && w.track(c.B) != nil && !w.setting.External && w.setting.Steps == 0 && w.track(c.B).row.State != ""
 	case verbClaim:
 		return idle && w.track(c.B) != nil && w.setting.External
 	case verbWork:
@@ -271,6 +288,11 @@ func (w *world) anyDue() bool {
 			return true
 		}
 	}
+	for _, e := range w.events {
+		if !e.row.DueAt.IsZero() && !w.now.Before(e.row.DueAt) {
+			return true
+		}
+	}
 	return false
 }
 
@@ -283,7 +305,7 @@ func (w *world) take(c Choice) bool {
 	switch verbs[c.Verb] {
 	case "n":
 		w.now = w.now.Add(ticks(w.room(c.A)))
-	case "w", "wo":
+	case "w", "wo", "wr":
 		w.takeWorker(c, w.worker(c.A))
 	case "m":
 		w.takeRequest(c.Verb, w.request(c.A))
@@ -307,6 +329,14 @@ func (w *world) takeWorker(c Choice, wk *worker) {
 		wk.begin(t, func(ctx context.Context) { _, _ = wk.guard.Record(ctx, w.intent(t, wk.wording(), false)) })
 	case verbClaim:
 		wk.begin(t, func(ctx context.Context) { wk.claimed(ctx, t); wk.keptSuccess() })
+	case verbAgent:
+		f := w.flow(c.B)
+		wk.begin(nil, func(ctx context.Context) { wk.agent(ctx, f) })
+	case verbEvent:
+		e := w.flow(c.B).event
+		wk.begin(nil, func(ctx context.Context) { wk.receive(ctx, e) })
+	case verbConsume:
+		wk.begin(nil, wk.consume)
 	case verbWork:
 		wk.begin(nil, wk.work)
 	case verbRun:
