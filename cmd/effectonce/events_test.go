@@ -21,6 +21,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/effectonce/effectonce/store/postgres/pgtest"
 )
 
 // consumerCommand is the name of a program of the tests: a consumer of events that makes one refund for each.
@@ -123,6 +125,18 @@ func operationsOf(url, tool string) []map[string]any {
 // consumers that work them are killed again and again: each order has one run and one refund.
 func TestTriggersStartOneRun(t *testing.T) {
 	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		triggers(t)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		triggers(t, "--store", pgtest.URL(t))
+	})
+}
+
+// triggers is the test with daemons on the store that args name.
+func triggers(t *testing.T, args ...string) {
 	broker, js := natsServer(t)
 	dir, ledger := withTwin(t, "")
 	addConfig(t, dir, fmt.Sprintf("\ninbox:\n  orders:\n    nats: {url: %q, stream: ORDERS, consumer: effectonce}\n    lease: 1s\n", broker.ClientURL()))
@@ -140,7 +154,7 @@ func TestTriggersStartOneRun(t *testing.T) {
 			}
 		})
 	}
-	daemon := serve(t, dir)
+	daemon := serve(t, dir, args...)
 	// The daemon listens at one address, whichever process it is.
 	address := strings.TrimPrefix(daemon.url, "http://")
 	consumers := make([]*process, 2)
@@ -163,7 +177,7 @@ func TestTriggersStartOneRun(t *testing.T) {
 		consumers[round%2] = startConsumer(t, "http://"+address)
 		if round%2 == 1 {
 			daemon.kill()
-			daemon = start(t, dir, []string{"STRIPE_KEY=sk_test"}, "serve", "--listen", address)
+			daemon = start(t, dir, []string{"STRIPE_KEY=sk_test"}, append([]string{"serve", "--listen", address}, args...)...)
 		}
 	}
 	publishing.Wait()
@@ -253,6 +267,18 @@ func appendMessage(t *testing.T, url, subject, id string) {
 // S9.2: a relay that is killed after a delivery and before it recorded it delivers again: at least once, in order, under the same ids.
 func TestARelayThatIsKilledDeliversAgainInOrder(t *testing.T) {
 	t.Parallel()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		killedRelay(t)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		killedRelay(t, "--store", pgtest.URL(t))
+	})
+}
+
+// killedRelay is the test with daemons on the store that args name.
+func killedRelay(t *testing.T, args ...string) {
 	h := newHooks(t)
 	stall := make(chan struct{})
 	h.stall["b"] = stall
@@ -261,7 +287,7 @@ func TestARelayThatIsKilledDeliversAgainInOrder(t *testing.T) {
 	t.Cleanup(release)
 	dir := t.TempDir()
 	addConfig(t, dir, fmt.Sprintf("outbox:\n  - {subjects: [\"orders.*\"], webhook: {url: %q}, timeout: 1s}\n", h.URL))
-	first := serve(t, dir)
+	first := serve(t, dir, args...)
 	for _, id := range []string{"a", "b", "c"} {
 		appendMessage(t, first.url, "orders.1", id)
 	}
@@ -271,7 +297,7 @@ func TestARelayThatIsKilledDeliversAgainInOrder(t *testing.T) {
 	delete(h.stall, "b")
 	h.mu.Unlock()
 	release()
-	second := serve(t, dir)
+	second := serve(t, dir, args...)
 	eventually(t, "the rest is delivered", func() bool {
 		r, err := http.Get(second.url + "/v1/outbox/orders.1")
 		if err != nil {
