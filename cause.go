@@ -17,6 +17,9 @@ type Recorded struct {
 	Owner string
 	// Hold makes it wait for a person.
 	Hold Hold
+	// After makes one that is not claimed wait so long before it is due, for a Reason.
+	After  time.Duration
+	Reason string
 }
 
 // Claimed leases a pending operation that is due, and starts an attempt.
@@ -48,8 +51,13 @@ type Ruled struct {
 }
 
 // Parked gives an operation back that this worker cannot execute or resend, because only the caller holds the effect
-// (S3.10): it waits for the caller until the window closes. A pending one (Token is then ignored) waits until it expires.
-type Parked struct{ Token int64 }
+// (S3.10): it waits for the caller until the window closes. A pending one (Token is then ignored) waits for its provider; with After set so
+// long, for a Reason, and is then due for whoever can run it.
+type Parked struct {
+	Token  int64
+	After  time.Duration
+	Reason string
+}
 
 // LateSuccess is a definite success from a worker that lost its lease (S5.8).
 type LateSuccess struct {

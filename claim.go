@@ -58,6 +58,7 @@ func (g *Guard) Claim(ctx context.Context, in Intent, opts ...Option) (Claim, er
 	}
 	for {
 		if created && op.State == StateInProgress {
+			g.options.Breaker.started(circuitOf(op.Tool, op.RequestScope))
 			return claimOf(op, TaskExecute), nil
 		}
 		var c Claim
@@ -81,6 +82,11 @@ func (g *Guard) takeUp(ctx context.Context, op Operation, actor string) (Claim, 
 	case op.State != StateInProgress && !g.due(op):
 		return settledClaim(op, true), nil
 	case op.State == StatePending:
+		if wait := g.options.Breaker.wait(circuitOf(op.Tool, op.RequestScope)); wait > 0 {
+			op, err := g.apply(ctx, op, Parked{After: wait, Reason: heldBack(wait)}, op.AsOf)
+			return settledClaim(op, true), err
+		}
+		g.options.Breaker.started(circuitOf(op.Tool, op.RequestScope))
 		cause = Claimed{Owner: g.options.Owner, Actor: actor}
 	default:
 		cause, task = TakenOver{Owner: g.options.Owner, Actor: actor}, TaskLookUp
@@ -108,6 +114,9 @@ func (g *Guard) Settle(ctx context.Context, key Key, token int64, end End) (Outc
 	}
 	end = end.bounded()
 	next, err := g.apply(ctx, op, AttemptEnded{Token: token, End: end}, op.AsOf)
+	if err == nil {
+		g.options.Breaker.report(circuitOf(op.Tool, op.RequestScope), end.Verdict)
+	}
 	if !errors.Is(err, ErrStaleToken) {
 		if errors.Is(err, ErrNotAllowed) {
 			err = &Error{Code: CodeNotAllowed, Key: key, Detail: "this token took the operation over and has not sent anything", Remedy: "report the look-up with looked_up first"}

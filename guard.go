@@ -35,6 +35,8 @@ type Options struct {
 	Providers func(op Operation) Provider
 	// Access is asked before anything about an existing operation is compared or told (S5.12); nil allows all.
 	Access func(ctx context.Context, op Operation) error
+	// Breaker holds new calls back from a provider whose outcomes are suddenly unknown (S7.9); nil: never.
+	Breaker *Breaker
 	// Logger gets what has no caller to tell it to; nil means slog.Default. It is never given arguments, results or secrets.
 	Logger *slog.Logger
 	// StoreTimeout bounds one store call; 0 means ten seconds.
@@ -184,6 +186,9 @@ func (g *Guard) due(op Operation) bool { return !op.AsOf.Before(op.nextStep()) }
 
 // start claims a pending operation and executes it.
 func (g *Guard) start(ctx context.Context, op Operation, p Provider) (Operation, error) {
+	if wait := g.options.Breaker.wait(circuitOf(op.Tool, op.RequestScope)); wait > 0 {
+		return g.apply(ctx, op, Parked{After: wait, Reason: heldBack(wait)}, op.AsOf)
+	}
 	watch := startWatch(g.options.Clock)
 	op, err := g.apply(ctx, op, Claimed{Owner: g.options.Owner}, op.AsOf)
 	if err != nil {

@@ -93,6 +93,7 @@ func (m *move) recorded(c Recorded) error {
 	}
 	if !c.Claim {
 		m.parkPending()
+		m.postpone(c.After, c.Reason)
 		return nil
 	}
 	m.own(c.Owner)
@@ -298,6 +299,12 @@ func (m *move) ruled(c Ruled) error {
 }
 
 func (m *move) parked(c Parked) error {
+	if m.t.From.State == StatePending && c.After > 0 {
+		m.to.Parked = false
+		m.parkPending()
+		m.postpone(c.After, c.Reason)
+		return nil
+	}
 	if m.t.From.State == StatePending {
 		m.to.Parked = true
 		m.to.DueAt = m.now.Add(m.to.Terms.Within)
@@ -434,6 +441,22 @@ func (m *move) parkPending() {
 	}
 	m.to.Parked = true
 	m.to.DueAt = m.to.expiresAt()
+}
+
+// postpone makes a pending operation due later, for whoever can run it.
+func (m *move) postpone(after time.Duration, reason string) {
+	if after <= 0 {
+		return
+	}
+	m.to.Reason = reason
+	m.to.RetryAt = m.now.Add(after)
+	if m.to.Parked {
+		return
+	}
+	m.to.DueAt = m.to.RetryAt
+	if end := m.to.expiresAt(); end.Before(m.to.DueAt) {
+		m.to.DueAt = end
+	}
 }
 
 func (m *move) timeLeft() bool { return m.now.Before(m.to.StartedAt.Add(m.to.Terms.Within)) }

@@ -15,7 +15,11 @@ func (g *Guard) record(ctx context.Context, in Intent, claim bool) (op Operation
 	// Detached from the caller: a cancelled commit would leave a row of which nobody knows whether it was sent.
 	dctx, cancel := g.detached(ctx)
 	defer cancel()
-	return g.recordBy(dctx, g.store, in, claim)
+	cause := Recorded{Claim: claim}
+	if wait := g.options.Breaker.wait(circuitOf(in.Tool, in.RequestScope)); claim && wait > 0 {
+		cause = Recorded{After: wait, Reason: heldBack(wait)}
+	}
+	return g.recordBy(dctx, g.store, in, cause)
 }
 
 // creator is a store, or a transaction of the caller's on it.
@@ -23,7 +27,8 @@ type creator interface {
 	Create(ctx context.Context, t Transition) (op Operation, created bool, err error)
 }
 
-func (g *Guard) recordBy(ctx context.Context, c creator, in Intent, claim bool) (op Operation, created bool, err error) {
+// recordBy completes the cause and stores it.
+func (g *Guard) recordBy(ctx context.Context, c creator, in Intent, cause Recorded) (op Operation, created bool, err error) {
 	in, err = in.normalise()
 	if err != nil {
 		return Operation{}, false, err
@@ -32,7 +37,8 @@ func (g *Guard) recordBy(ctx context.Context, c creator, in Intent, claim bool) 
 	if err != nil {
 		return Operation{}, false, err
 	}
-	t, err := Next(Operation{}, Recorded{Operation: op, Claim: claim, Owner: g.options.Owner, Hold: hold}, g.options.Clock.Now())
+	cause.Operation, cause.Owner, cause.Hold = op, g.options.Owner, hold
+	t, err := Next(Operation{}, cause, g.options.Clock.Now())
 	if err != nil {
 		return Operation{}, false, err
 	}

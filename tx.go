@@ -101,7 +101,7 @@ func (g *Guard) recordTx(ctx context.Context, tx Tx, in Intent, claim bool) (Ope
 	if in.Supersedes != nil && in.Supersedes.Force {
 		return Operation{}, false, invalid("supersedes.force", "is not possible inside a transaction, which may be rolled back", "supersede by force outside it")
 	}
-	return g.recordBy(ctx, tx, in, claim)
+	return g.recordBy(ctx, tx, in, Recorded{Claim: claim})
 }
 
 func persistTx(ctx context.Context, tx Tx, op Operation, cause Cause) (Operation, error) {
