@@ -120,6 +120,8 @@ func (c *Client) decode(resp *http.Response, data []byte, v any) error {
 			return p.err()
 		}
 		return &refused{err: p.err(), outcome: p.Operation.outcome()}
+	case resp.StatusCode == http.StatusNoContent:
+		return nil
 	case resp.StatusCode >= 300 || ct != "application/json":
 		return strange(nil)
 	}
