@@ -131,7 +131,11 @@ func problemOf(outcome effectonce.Outcome, err error) (p Problem, ok bool) {
 		p.Next = effectonce.AdviceRetry
 	}
 	if e.Code != effectonce.CodeForbidden && e.Code != effectonce.CodeInternal {
-		p.Outcome, p.Reference = outcome.Outcome, outcome.Operation.Reference
+		p.Outcome = outcome.Outcome
+		if e.Code != effectonce.CodePayloadMismatch {
+			// Whoever asks for something else is not told what there is.
+			p.Reference = outcome.Operation.Reference
+		}
 		if key := outcome.Operation.Key; !key.IsZero() {
 			p.Operation = key.String()
 		}
