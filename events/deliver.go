@@ -133,7 +133,7 @@ func (c consumer) Call(ctx context.Context, call effectonce.Call) effectonce.End
 	if c.to.Secret != nil {
 		secret, err := c.to.Secret(ctx)
 		if err == nil {
-			err = signStandard(h, secret, headerSafe(e.ID), e.Body, c.now())
+			err = signStandard(h, secret, webhookID(e.ID), e.Body, c.now())
 		}
 		if err != nil {
 			return unknown("no_secret", "the delivery could not be signed: "+err.Error(), 0)

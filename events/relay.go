@@ -221,11 +221,12 @@ func (w webhook) send(ctx context.Context, m effectonce.Message) error {
 	h := http.Header{}
 	h.Set("Content-Type", headerSafe(m.ContentType))
 	describe(m, func(name, value string) { h.Set(name, headerSafe(value)) })
-	h.Set(headerID, headerSafe(m.ID))
+	h.Set(headerID, webhookID(m.ID))
+	h.Set(headerEvent, headerSafe(m.ID))
 	if w.to.Secret != nil {
 		secret, err := w.to.Secret(ctx)
 		if err == nil {
-			err = signStandard(h, secret, headerSafe(m.ID), m.Data, w.now())
+			err = signStandard(h, secret, webhookID(m.ID), m.Data, w.now())
 		}
 		if err != nil {
 			return fmt.Errorf("it could not be signed: %w", err)

@@ -40,7 +40,10 @@ func newReceiver(t *testing.T, refuse func(delivery) int) *receiver {
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		h := req.Header
-		d := delivery{h.Get("Webhook-Id"), h.Get("Effectonce-Subject"), h.Get("Effectonce-Seq"), h.Get("Effectonce-Type"), h.Get("Content-Type"), string(body)}
+		if h.Get("Webhook-Id") != strings.ReplaceAll(h.Get("Effectonce-Event-Id"), ".", "%2E") {
+			t.Errorf("webhook-id %s of event %s", h.Get("Webhook-Id"), h.Get("Effectonce-Event-Id"))
+		}
+		d := delivery{h.Get("Effectonce-Event-Id"), h.Get("Effectonce-Subject"), h.Get("Effectonce-Seq"), h.Get("Effectonce-Type"), h.Get("Content-Type"), string(body)}
 		if r.refuse != nil {
 			if code := r.refuse(d); code != 0 {
 				w.WriteHeader(code)

@@ -129,6 +129,10 @@ func signedAsStandard(key []byte, header http.Header, body []byte, now time.Time
 	return anyOf(given, sum(key, []byte(id+"."+stamp+"."), body), base64.StdEncoding.DecodeString)
 }
 
+// webhookID is the id of a message or event in webhook-id. A dot is written as %2E: in the signed text "id.timestamp.body" an id with dots
+// could be read as another id with another time.
+func webhookID(id string) string { return escape(id, ".\t") }
+
 // signStandard sets the headers of a signed delivery.
 func signStandard(header http.Header, secret, id string, body []byte, now time.Time) error {
 	key, err := signingKey(secret)
