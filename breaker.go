@@ -68,6 +68,9 @@ func NewBreaker(o BreakerOptions) *Breaker {
 	return &Breaker{o: o, circuits: map[string]*circuit{}}
 }
 
+// Options returns the options with what they left out.
+func (b *Breaker) Options() BreakerOptions { return b.o }
+
 // wait is how long a new call has to be held back, 0 for not at all.
 func (b *Breaker) wait(name string) time.Duration {
 	if b == nil {

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/canon"
 	"github.com/effectonce/effectonce/contract"
 	"github.com/effectonce/effectonce/events"
@@ -38,6 +39,8 @@ type Config struct {
 	// checked, with defaults filled.
 	Inbox  map[string]events.Source
 	Outbox []events.Route
+	// Breaker says when new calls to a provider pause; nil: never (S7.9).
+	Breaker *effectonce.BreakerOptions
 	// Documents finds a policy version that was stored earlier ([Config.Keep]); whoever opens the store sets it before the
 	// first call. Nil: only the versions of this file are known.
 	Documents func(ctx context.Context, version string) ([]byte, error)
@@ -74,6 +77,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 	r.compensations(form.Tools)
 	r.inbox(form.Inbox)
 	r.outbox(form.Outbox)
+	r.breaker(form.Breaker)
 	if len(c.problems) > 0 {
 		return nil, c.problems.sorted()
 	}

@@ -187,9 +187,10 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	metrics := api.NewMetrics()
 	store = metrics.Store(store)
 	var traffic *traffic
-	guard := effectonce.New(store, effectonce.Options{Logger: log, Providers: func(op effectonce.Operation) effectonce.Provider { return traffic.providerOf(known, op) }})
+	breaker := newBreaker(cfg, log)
+	guard := effectonce.New(store, effectonce.Options{Logger: log, Breaker: breaker, Providers: func(op effectonce.Operation) effectonce.Provider { return traffic.providerOf(known, op) }})
 	traffic = newTraffic(cfg, guard, store, log)
-	handler := api.New(api.Options{Guard: guard, Store: store, Inbox: traffic.inbox, Outbox: store, Degraded: traffic.degraded, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
+	handler := api.New(api.Options{Guard: guard, Store: store, Inbox: traffic.inbox, Outbox: store, Degraded: func() []string { return append(traffic.degraded(), paused(breaker)...) }, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
 	waiting, release := context.WithCancel(ctx)
 	return &daemon{
 		log: log, store: store, guard: guard, release: release,
