@@ -485,3 +485,51 @@ func TestTxPanicOfAnEffectIsUndone(t *testing.T) {
 		}
 	})
 }
+
+// S5.9: two transactions that record the same intents in opposite order stop each other; one of them is told to run again, and then gets
+// what the other one did.
+func TestTxDeadlockIsRunAgain(t *testing.T) {
+	t.Parallel()
+	overAll(t, func(t *testing.T, s shop) {
+		one, two := s.begin(t), s.begin(t)
+		do := func(x sale, id string) error {
+			_, err := s.guard.DoTx(context.Background(), x, order(id), x.take)
+			return err
+		}
+		record := func(x sale, id string) error {
+			_, err := s.guard.RecordTx(context.Background(), x, order(id))
+			return err
+		}
+		if err := errors.Join(record(one, "o-1"), record(two, "o-2")); err != nil {
+			t.Fatal(err)
+		}
+		var met [2]error
+		atOnce(2, func(i int) {
+			x, id := one, "o-2"
+			if i == 1 {
+				x, id = two, "o-1"
+			}
+			if met[i] = record(x, id); met[i] == nil {
+				met[i] = x.commit()
+				return
+			}
+			x.rollback()
+		})
+		lost := met[0]
+		if lost == nil {
+			lost = met[1]
+		}
+		if met[0] != nil && met[1] != nil {
+			t.Fatalf("both were refused: %v; %v", met[0], met[1])
+		}
+		wantError(t, lost, effectonce.CodeStoreUnavailable, "run the transaction again")
+		again := s.begin(t)
+		if err := errors.Join(do(again, "o-1"), do(again, "o-2")); err != nil {
+			t.Error(err)
+		}
+		if err := again.commit(); err != nil || s.operations(t) != 2 || s.stock(t) != 8 {
+			t.Errorf("%d operations, %d are left, %v", s.operations(t), s.stock(t), err)
+		}
+		checkAudit(t, s.at)
+	})
+}
