@@ -1,9 +1,10 @@
 # Names for the longer runs. Nothing needs this file: ./test.sh and .ci/run do without it.
 .DEFAULT_GOAL := help
-.PHONY: help bench bench-postgres soak fuzz sim
+.PHONY: help bench bench-postgres soak endurance metamorphic fuzz sim
 
 DURATION ?= 10m
 FUZZ ?= 100000x
+KILLS ?= 1000
 
 help: ## list the runs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -20,7 +21,15 @@ sim: ## the simulator on a seed of its own, for DURATION
 fuzz: ## each fuzz target for FUZZ inputs (or a time)
 	.ci/fuzz $(FUZZ)
 
-soak: ## simulator, fuzz targets, and the tests under the race detector, again and again, for about an hour
+metamorphic: ## random workloads on every store, for DURATION, from a seed of its own
+	go test ./fault/metamorphic -run TestEveryStore -count 1 -timeout 0 -metamorphic.duration $(DURATION) -metamorphic.seed $$(date +%s) -v
+
+soak: ## KILLS of daemons under load on each store, and what is left compared with the provider's ledger (a second and a half each)
+	EFFECTONCE_SOAK=$(KILLS) go test ./fault/soak -count 1 -timeout 0 -v
+
+endurance: ## soak, simulator, workloads, fuzz targets, and the tests under the race detector, again and again, for hours
+	$(MAKE) soak
 	$(MAKE) sim DURATION=20m
+	$(MAKE) metamorphic DURATION=10m
 	$(MAKE) fuzz FUZZ=100000x
 	go test -race -count 5 -p 1 -timeout 0 ./...
