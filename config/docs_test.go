@@ -74,9 +74,9 @@ func TestEveryFieldIsDocumentedAndNoOther(t *testing.T) {
 			t.Errorf("docs/configuration.md does not describe the normaliser %s", word)
 		}
 	}
-	for _, c := range contract.Builtin() {
-		if !strings.Contains(string(page), "`"+c.Name+"`") {
-			t.Errorf("docs/configuration.md does not name the contract %s", c.Name)
+	for _, name := range []string{"stripe/v1", "http/keyed", "http/lookup", "http/none"} {
+		if _, err := contract.Load(name); err != nil || !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/configuration.md does not name the contract %s (%v)", name, err)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (r *reading) provider(name string, form providerForm) {
 	r.providers[name] = s
 	path := []string{"providers", name}
 	if form.Contract == "" {
-		r.missing(join(path, "contract"), "name what it promises: one of "+listed(r.contractNames()))
+		r.missing(join(path, "contract"), "name what it promises, such as stripe/v1 or http/none; effectonce contracts ls lists them")
 	} else {
 		s.contract = r.findContract(form.Contract, join(path, "contract"))
 	}
@@ -49,7 +49,7 @@ func (r *reading) findContract(name string, path []string) *contract.Contract {
 		return c
 	}
 	names := r.contractNames()
-	remedy := "use one of " + listed(names) + ", or put a contract into the directory that contracts: names"
+	remedy := "effectonce contracts ls lists them; your own go into the directory that contracts: names"
 	if near := policy.Nearest(name, slices.Values(names)); near != "" {
 		remedy = "did you mean " + near + "?"
 	}

@@ -16,7 +16,7 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	for _, c := range Builtin() {
 		for name, o := range c.Operations {
-			if len(o.Examples) < 5 {
+			if len(o.Examples) < 5 && o.Effect != EffectRead {
 				t.Errorf("%s %s has %d examples", c.Name, name, len(o.Examples))
 			}
 			for _, e := range o.Examples {

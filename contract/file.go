@@ -62,6 +62,7 @@ type (
 		Message []string `yaml:"message"`
 	}
 	fileOperation struct {
+		Like         string            `yaml:"like"`
 		Method       string            `yaml:"method"`
 		Path         string            `yaml:"path"`
 		Where        []fileCondition   `yaml:"where"`

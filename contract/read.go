@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,6 +42,7 @@ func (r *reader) contract(f fileContract) *Contract {
 		}
 	}
 	for name, op := range f.Operations {
+		op = r.like("operations."+name, op, f.Operations)
 		o := r.operation("operations."+name, op)
 		o.Name, o.Contract, o.versionHeader = name, f.Contract, f.APIVersion
 		if op.Signed == nil {
@@ -86,6 +88,25 @@ func (r *reader) source(at string, f fileSource) Source {
 		r.problems.add(at+".checked", fmt.Sprintf("%q is not a day", f.Checked), "write the day on which somebody looked, as 2026-11-30")
 	}
 	return s
+}
+
+// like fills what an operation leaves out from the one that it is like.
+func (r *reader) like(at string, f fileOperation, all map[string]fileOperation) fileOperation {
+	if f.Like == "" {
+		return f
+	}
+	other, ok := all[f.Like]
+	if !ok || other.Like != "" {
+		r.problems.add(at+".like", fmt.Sprintf("there is no operation %q that stands for itself", f.Like), "name an operation without like")
+		return f
+	}
+	from, to := reflect.ValueOf(other), reflect.ValueOf(&f).Elem()
+	for i := range to.NumField() {
+		if to.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
+		}
+	}
+	return f
 }
 
 func (r *reader) scope(at string, f []fileScope) (parts []ScopePart, from []ScopeFrom) {

@@ -8,22 +8,27 @@ import (
 	"testing"
 )
 
-// The reference names every field of the file, and the example in it is a contract.
-func TestReadme(t *testing.T) {
+// The guide names every field of the file and every built-in contract, and the example in it is a contract.
+func TestGuide(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("README.md")
+	data, err := os.ReadFile("../docs/contracts.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	text := string(data)
 	_, example, _ := strings.Cut(text, "```yaml\n")
 	example, _, _ = strings.Cut(example, "```")
-	if _, err := Parse("README.md", []byte(example)); err != nil {
+	if _, err := Parse("contracts.md", []byte(example)); err != nil {
 		t.Error(err)
 	}
 	for _, name := range append(fieldNames(reflect.TypeFor[fileContract]()), settingNames...) {
 		if !regexp.MustCompile(`\b` + name + `\b`).MatchString(text) {
-			t.Errorf("%s is not in README.md", name)
+			t.Errorf("%s is not in docs/contracts.md", name)
+		}
+	}
+	for _, c := range Builtin() {
+		if !strings.Contains(text, "\n| `"+c.Name+"` |") {
+			t.Errorf("docs/contracts.md does not list the contract %s", c.Name)
 		}
 	}
 }
@@ -37,8 +42,11 @@ func fieldNames(t reflect.Type) []string {
 	}
 	var names []string
 	for i := range t.NumField() {
-		if tag := t.Field(i).Tag.Get("yaml"); tag != "" {
-			names = append(append(names, tag), fieldNames(t.Field(i).Type)...)
+		f := t.Field(i)
+		if f.Anonymous {
+			names = append(names, fieldNames(f.Type)...)
+		} else if tag := f.Tag.Get("yaml"); tag != "" {
+			names = append(append(names, tag), fieldNames(f.Type)...)
 		}
 	}
 	return names
