@@ -233,6 +233,29 @@ func TestAFlushedAnswerStreams(t *testing.T) {
 	})
 }
 
+// What is around the middleware may not flush; the answer still arrives.
+func TestWithoutAFlusherTheAnswerArrives(t *testing.T) {
+	t.Parallel()
+	m := middleware(t, memory.Open(memory.Options{}), idempotency.Options{})
+	inner := m.Wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "a")
+		if err := http.NewResponseController(w).Flush(); err == nil {
+			t.Error("flushed")
+		}
+		_, _ = io.WriteString(w, "b")
+	}))
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Outer", "1")
+		inner.ServeHTTP(struct{ http.ResponseWriter }{w}, r)
+	}))
+	t.Cleanup(s.Close)
+	for range 2 {
+		if r := (ask{key: "k"}).send(t, s); r.body != "ab" || r.err != nil || r.header.Get("X-Outer") != "1" {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
 // recordFails is a store that keeps the start of an operation and loses its end.
 type recordFails struct{ effectonce.Store }
 

@@ -59,9 +59,14 @@ type exchange struct {
 	r    *http.Request
 	room room
 
+	// key is the client's, id the operation's.
 	key    string
+	id     effectonce.Key
 	body   []byte
 	intent effectonce.Intent
+
+	// settled ends the request's turn, in a transaction.
+	settled func()
 
 	// recorder is nil until the handler runs.
 	recorder *recorder

@@ -29,13 +29,15 @@ func (m *Middleware) Wrap(next http.Handler) http.Handler {
 			m.refuse(w, p)
 			return
 		}
-		if err := x.access(); err != nil {
-			x.tell(effectonce.Outcome{}, err)
+		if m.options.Begin != nil {
+			x.inTurn()
 			return
 		}
-		if m.options.Begin != nil {
-			x.transact()
-			return
+		if m.options.Access != nil {
+			if _, _, err := x.known(); err != nil {
+				x.tell(effectonce.Outcome{}, err)
+				return
+			}
 		}
 		x.plain()
 	})
@@ -70,6 +72,10 @@ func (x *exchange) read(values []string) (p Problem, ok bool) {
 	if x.body, err = readBody(x.r, o.RequestBytesMax, &x.room); err != nil {
 		return bodyProblem(err), false
 	}
+	if x.id, err = (effectonce.Identity{Tenant: tenant, Tool: x.tool(), Scope: effectonce.ScopeBusiness, IntentID: x.key}).Key(); err != nil {
+		p, _ = problemOf(effectonce.Outcome{}, &effectonce.Error{Code: effectonce.CodeInternal, Cause: err})
+		return p, false
+	}
 	x.intent = effectonce.Intent{Tenant: tenant, Tool: x.tool(), ID: x.key, Business: business(x.r, x.body, o.Headers), Terms: o.Terms}
 	if o.Actor != nil {
 		x.intent.Actor = o.Actor(x.r)
@@ -103,27 +109,23 @@ func (x *exchange) tool() string {
 	}
 }
 
-// access asks the hook about an operation that is there already, before anything is compared (S5.12).
-func (x *exchange) access() error {
-	if x.m.options.Access == nil {
-		return nil
-	}
-	in := x.intent
-	key, err := effectonce.Identity{Tenant: in.Tenant, Tool: in.Tool, Scope: effectonce.ScopeBusiness, IntentID: in.ID}.Key()
-	if err != nil {
-		return err
-	}
-	outcome, err := x.m.guard.Wait(x.r.Context(), key, 0)
+// known returns the operation that is there already, if there is one, after the hook was asked about it: before anything is compared
+// (S5.12).
+func (x *exchange) known() (outcome effectonce.Outcome, found bool, err error) {
+	outcome, err = x.m.guard.Wait(x.r.Context(), x.id, 0)
 	if errors.Is(err, effectonce.ErrNotFound) {
-		return nil
+		return outcome, false, nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = x.mayTell(outcome.Operation)
 	}
-	return x.mayTell(outcome.Operation)
+	return outcome, err == nil, err
 }
 
 func (x *exchange) mayTell(op effectonce.Operation) error {
+	if x.m.options.Access == nil {
+		return nil
+	}
 	if err := x.m.options.Access(x.r, op); err != nil {
 		return &effectonce.Error{Code: effectonce.CodeForbidden, Key: op.Key, Cause: err}
 	}
@@ -157,7 +159,8 @@ func (x *exchange) accessTo(outcome effectonce.Outcome, err error) error {
 	}
 	var e *effectonce.Error
 	if errors.As(err, &e) && !e.Key.IsZero() && e.Code != effectonce.CodeForbidden {
-		return x.access()
+		_, _, err := x.known()
+		return err
 	}
 	return nil
 }

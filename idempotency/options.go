@@ -98,6 +98,7 @@ type Middleware struct {
 	guard   *effectonce.Guard
 	options Options
 	slots   slots
+	turns   turns
 }
 
 // New makes middleware over a guard. The error is an [effectonce.ErrInvalid] that names the option at fault.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash"
 	"maps"
@@ -66,7 +67,9 @@ func (c *recorder) writeHeader(status int) {
 	switch {
 	case c.over || c.status != 0:
 		return
-	case status < 200 && status != http.StatusSwitchingProtocols:
+	case status == http.StatusSwitchingProtocols:
+		panic("an answer that leaves HTTP cannot be recorded")
+	case status < 200:
 		// Early hints are for the present caller and no part of the answer.
 		h := c.w.Header()
 		before := h.Clone()
@@ -182,9 +185,15 @@ func (c *recorder) FlushError() error {
 	}
 	c.stream(nil)
 	c.flushKept()
-	if !c.gone && http.NewResponseController(c.w).Flush() != nil {
-		c.gone = true
+	if c.gone {
+		return nil
 	}
+	err := http.NewResponseController(c.w).Flush()
+	if errors.Is(err, http.ErrNotSupported) {
+		// What is around this middleware does not flush. The caller is still there.
+		return err
+	}
+	c.gone = err != nil
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"sync"
 
 	"github.com/effectonce/effectonce"
 )
@@ -22,6 +23,34 @@ type Transaction struct {
 
 // errUndone undoes what a handler did in its transaction: it panicked, answered with 5xx, or said [NotSent].
 var errUndone = errors.New("the handler's transaction is rolled back")
+
+// inTurn answers with what is on record, or lets the handler run in a transaction. What is on record is read without one.
+func (x *exchange) inTurn() {
+	give, err := x.m.turns.take(x.r.Context(), x.id)
+	if err != nil {
+		x.tell(effectonce.Outcome{}, &effectonce.Error{Code: effectonce.CodeConflict, Key: x.id, Cause: err})
+		return
+	}
+	// A slow client does not keep others from their turn.
+	x.settled = sync.OnceFunc(give)
+	defer x.settled()
+	outcome, found, err := x.known()
+	if err == nil && found && outcome.Operation.State.Final() {
+		again, err := x.m.guard.Preview(x.r.Context(), x.intent)
+		if err == nil && again.Fingerprint == outcome.Operation.Fingerprint {
+			x.settled()
+			x.tell(outcome, outcome.Err())
+			return
+		}
+		// A transaction says what differs.
+	}
+	if err != nil {
+		x.settled()
+		x.tell(effectonce.Outcome{}, err)
+		return
+	}
+	x.transact()
+}
 
 // transact runs the handler in a transaction with its record (S8.1, S12.1).
 func (x *exchange) transact() {
@@ -41,6 +70,7 @@ func (x *exchange) transact() {
 			if err := t.Rollback(context.WithoutCancel(ctx)); err != nil {
 				x.m.options.Logger.Debug("a transaction could not be rolled back; its end does it", "error", err)
 			}
+			x.settled()
 		}
 	}
 	defer rollback()
@@ -80,6 +110,7 @@ func (x *exchange) transact() {
 		return
 	}
 	open = false
+	x.settled()
 	x.deliver(true)
 }
 

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -182,6 +185,75 @@ func TestInATransactionDuplicatesGetTheWinnersAnswer(t *testing.T) {
 		}
 		if op := operationOf(t, db.store); op.State != effectonce.StateSucceeded || op.Reference != "/refunds/re_1" {
 			t.Errorf("%+v", op)
+		}
+	})
+}
+
+// S5.7: duplicates in one process hold no transaction while they wait, and what is on record is read without one.
+func TestInATransactionDuplicatesHoldNoConnection(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		var mu sync.Mutex
+		open, most, begun := 0, 0, 0
+		o := db.options()
+		o.Begin = func(ctx context.Context) (idempotency.Transaction, error) {
+			mu.Lock()
+			open++
+			begun++
+			most = max(most, open)
+			mu.Unlock()
+			tx, err := db.begin(ctx)
+			closed := sync.OnceFunc(func() { mu.Lock(); open--; mu.Unlock() })
+			commit, rollback := tx.Commit, tx.Rollback
+			tx.Commit = func(ctx context.Context) error { defer closed(); return commit(ctx) }
+			tx.Rollback = func(ctx context.Context) error { defer closed(); return rollback(ctx) }
+			return tx, err
+		}
+		s := serve(t, middleware(t, db.store, o), db.handler(t, nil))
+		const n = 32
+		replies := make(chan reply)
+		for range n {
+			go func() { replies <- do(s.Client(), ask{key: "k", body: "480"}.request(t.Context(), s.URL)) }()
+		}
+		for range n {
+			if r := <-replies; r.status != http.StatusCreated {
+				t.Errorf("%+v", r)
+			}
+		}
+		before := begun
+		if r := (ask{key: "k", body: "480"}).send(t, s); r.header.Get("Idempotency-Replayed") != "true" {
+			t.Errorf("%+v", r)
+		}
+		if most != 1 || begun != before || db.count(t) != 1 {
+			t.Errorf("%d transactions at a time, %d for a replay, %d effects", most, begun-before, db.count(t))
+		}
+	})
+}
+
+// S5.3: two servers of one database do not know each other's requests, and the database lets one of them win.
+func TestInATransactionTwoServersRunOnce(t *testing.T) {
+	t.Parallel()
+	eachDatabase(t, func(t *testing.T, db database) {
+		var servers []*httptest.Server
+		for range 2 {
+			servers = append(servers, serve(t, middleware(t, db.store, db.options()), db.handler(t, nil)))
+		}
+		const keys = 8
+		replies := make(chan reply)
+		for i := range keys {
+			for _, s := range servers {
+				go func() {
+					replies <- do(s.Client(), ask{key: strconv.Itoa(i), body: strconv.Itoa(i)}.request(t.Context(), s.URL))
+				}()
+			}
+		}
+		for range keys * len(servers) {
+			if r := <-replies; r.status != http.StatusCreated {
+				t.Errorf("%+v", r)
+			}
+		}
+		if n := db.count(t); n != keys {
+			t.Errorf("%d effects of %d keys", n, keys)
 		}
 	})
 }
