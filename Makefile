@@ -5,6 +5,7 @@
 DURATION ?= 10m
 FUZZ ?= 100000x
 KILLS ?= 1000
+ROWS ?= 10000
 
 help: ## list the runs
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/'
@@ -12,8 +13,8 @@ help: ## list the runs
 bench: ## every benchmark, long enough to compare, the stores also with a million stored operations
 	EFFECTONCE_BENCH_ROWS=10000,1000000 go test -run '^$$' -bench . -benchtime 3s -count 3 -p 1 -timeout 0 ./...
 
-bench-postgres: ## claim and record on PostgreSQL against pgbench with the same statements (EFFECTONCE_BENCH_ROWS=10000,1000000 for more rows)
-	go test ./store/postgres -run '^$$' -bench ClaimRecord -benchtime 3x -timeout 0
+bench-postgres: ## claim and record on PostgreSQL against pgbench with the same statements, and with a purge beside them (ROWS=10000,1000000 for more rows)
+	EFFECTONCE_BENCH_ROWS=$(ROWS) go test ./store/postgres -run '^$$' -bench 'ClaimRecord|PurgeUnderLoad' -benchtime 3x -timeout 0
 
 sim: ## the simulator on a seed of its own, for DURATION
 	go test ./fault/sim -run TestSimulator -count 1 -timeout 0 -sim.duration $(DURATION) -sim.seed $$(date +%s) -v
