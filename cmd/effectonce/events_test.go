@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -368,6 +369,9 @@ func TestParkedMessagesOnTheCommandLine(t *testing.T) {
 	eventually(t, "the subject goes on", func() bool { ids := h.got(); return ids[len(ids)-1] == "after" })
 	if diff := cmp.Diff([]string{"poison", "poison", "poison", "worse", "worse", "after"}, without(h.got(), "other")); diff != "" {
 		t.Error(diff)
+	}
+	if code := p.signal(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("exit code %d", code)
 	}
 	if !strings.Contains(p.stderr.String(), "person=mara") {
 		t.Errorf("the log does not name the person:\n%s", p.stderr)
