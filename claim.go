@@ -201,7 +201,8 @@ func (g *Guard) Heartbeat(ctx context.Context, key Key, token int64) (time.Durat
 	}
 	dctx, cancel := g.detached(ctx)
 	defer cancel()
-	return g.store.Extend(dctx, key, token, op.Terms.Lease(), op.Terms.LeaseCap())
+	// The key may have been an alias (S3.12).
+	return g.store.Extend(dctx, op.Key, token, op.Terms.Lease(), op.Terms.LeaseCap())
 }
 
 // Resolve carries out a person's decision on an operation in review, or held (S7.6). Errors: [ErrInvalid], [ErrStaleVersion],

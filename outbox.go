@@ -95,7 +95,8 @@ type Relayed struct {
 
 // Outbox is the port to messages on their way out (S9.2).
 type Outbox interface {
-	// Append stores messages in one transaction, each at the end of its subject. The errors are also those of [Message.Check].
+	// Append stores messages in one transaction, each at the end of its subject. One whose ID waits already in its tenant is left out.
+	// The errors are also those of [Message.Check].
 	Append(ctx context.Context, messages ...Message) error
 	// TakeQueue leases the queue that is longest due to a relay, and returns its first messages, at most limit. The error is
 	// [ErrNotFound] if none is due.
