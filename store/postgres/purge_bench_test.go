@@ -28,7 +28,7 @@ func BenchmarkPurgeUnderLoad(b *testing.B) {
 			url := cluster.Database(b)
 			begun := time.Now()
 			stock(b, url, rows)
-			b.Logf("%d stored operations took %s to make and %.0f MB of disk", rows, time.Since(begun).Round(time.Second), number(b, url, "SELECT pg_database_size(current_database())::float8 / 1e6"))
+			made := fmt.Sprintf("%d stored operations took %s to make and %.0f MB of disk", rows, time.Since(begun).Round(time.Second), number(b, url, "SELECT pg_database_size(current_database())::float8 / 1e6"))
 			run := &benchRun{cluster: cluster, url: url}
 			run.seq.Store(1 << 40)
 			for _, way := range []struct {
@@ -56,6 +56,7 @@ func BenchmarkPurgeUnderLoad(b *testing.B) {
 						purged += float64(<-done) / benchTurn.Seconds()
 						n++
 					}
+					b.Log(made)
 					b.ReportMetric(alone/float64(n), "pairs/s")
 					b.ReportMetric(beside/float64(n), "pairs/s-while-purging")
 					b.ReportMetric(beside/alone, "of-alone")
