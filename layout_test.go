@@ -33,6 +33,7 @@ var rooms = map[string]room{
 	"worker":         {[]string{".", "canon"}, "a worker calls the same guard as everybody else"},
 	"config":         {[]string{".", "canon", "policy", "contract", "provider", "events"}, "the configuration ties tools to providers; it opens no store and speaks no protocol"},
 	"api":            {[]string{".", "canon", "journal", "events"}, "a surface turns its protocol into intents and outcomes; tools and stores are handed to it by cmd"},
+	"egress":         {[]string{".", "canon", "contract", "provider"}, "a surface turns requests on the wire into intents; policies and stores are handed to it by cmd"},
 	"client":         {[]string{".", "canon"}, "the client needs the vocabulary and nothing of the daemon"},
 	"idempotency":    {[]string{".", "canon"}, "middleware for other people's servers stands on the guard alone; the daemon and its surfaces do not come along"},
 	"store/memory":   {[]string{".", "canon"}, "a driver implements the store port; it knows neither other drivers nor surfaces"},
@@ -46,7 +47,7 @@ var rooms = map[string]room{
 	"fault":                 {[]string{".", "canon", "contract", "provider", "policy", "config", "worker", "fault/twin", "store/memory", "store/sqlite"}, "the fault kit wraps ports; it knows no surface"},
 	"fault/sim":             {[]string{".", "canon", "worker", "journal", "fault", "fault/twin", "store/memory"}, "the simulator drives the guard and the ports; it knows no surface"},
 
-	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "client", "journal", "events", "store/memory", "store/sqlite", "store/postgres", "fault", "fault/twin"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
+	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "egress", "client", "journal", "events", "store/memory", "store/sqlite", "store/postgres", "fault", "fault/twin"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
 }
 
 // onlyTests lists packages that may import testing although their files are not tests.

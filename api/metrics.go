@@ -18,7 +18,12 @@ type Metrics struct {
 	counts map[string]map[string]uint64
 	// stored says that a store is counted: otherwise its counters would stay at a zero that is not true.
 	stored bool
+	// others are the counters of other surfaces.
+	others []func() string
 }
+
+// Also shows the counters of another surface too, in the same format. It is called before the first request.
+func (m *Metrics) Also(text func() string) { m.others = append(m.others, text) }
 
 // NewMetrics returns an empty set.
 func NewMetrics() *Metrics { return &Metrics{counts: make(map[string]map[string]uint64)} }
@@ -84,6 +89,9 @@ func (m *Metrics) text(version string) string {
 			}
 			fmt.Fprintf(&b, "%s{%s} %d\n", name, l, m.counts[name][l])
 		}
+	}
+	for _, other := range m.others {
+		b.WriteString(other())
 	}
 	return b.String()
 }

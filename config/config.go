@@ -39,6 +39,8 @@ type Config struct {
 	// checked, with defaults filled.
 	Inbox  map[string]events.Source
 	Outbox []events.Route
+	// Routes are the egress proxy's, in the order of the file.
+	Routes []Route
 	// Breaker says when new calls to a provider pause; nil: never (S7.9).
 	Breaker *effectonce.BreakerOptions
 	// Documents finds a policy version that was stored earlier ([Config.Keep]); whoever opens the store sets it before the
@@ -71,9 +73,11 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 	for _, name := range slices.Sorted(maps.Keys(form.Providers)) {
 		r.provider(name, form.Providers[name])
 	}
+	r.routed(form.Routes)
 	for _, name := range slices.Sorted(maps.Keys(form.Tools)) {
 		r.tool(name, form.Tools[name])
 	}
+	r.routes(form.Routes)
 	r.compensations(form.Tools)
 	r.inbox(form.Inbox)
 	r.outbox(form.Outbox)
@@ -92,6 +96,8 @@ type reading struct {
 	config    *Config
 	own       map[string]*contract.Contract
 	providers map[string]*source
+	// byRoute are operations of routes, by the tool that is their policy.
+	byRoute map[string]*contract.Operation
 }
 
 func (r *reading) daemon(form fileForm) {

@@ -17,6 +17,7 @@ type fileForm struct {
 	Tools     map[string]toolForm     `yaml:"tools"`
 	Inbox     map[string]sourceForm   `yaml:"inbox"`
 	Outbox    []routeForm             `yaml:"outbox"`
+	Routes    []egressForm            `yaml:"routes"`
 	Breaker   breakerForm             `yaml:"breaker"`
 }
 

@@ -132,6 +132,8 @@ func (r *reading) tool(name string, form toolForm) {
 	if t.adapter != nil {
 		t.terms.Managed = true
 		t.terms = t.adapter.Terms(t.terms)
+	} else if o := r.byRoute[name]; o != nil && form.Contract == nil {
+		t.terms = o.Terms(t.terms)
 	}
 	r.terms(t, form, path)
 	r.config.Tools[name] = t
@@ -364,8 +366,8 @@ func (r *reading) decidable(t *Tool, form toolForm, path []string) {
 		return
 	}
 	window := t.terms.Forever || t.terms.Retention > 0
-	if t.terms.Keyed && window {
-		return
+	if t.terms.Keyed && window || r.byRoute[t.Policy.Name] != nil && t.adapter == nil {
+		return // of a tool of routes only, the route says it
 	}
 	detail := "has neither a key nor a look-up, so each ambiguous end would stop for a person"
 	if t.terms.Keyed {

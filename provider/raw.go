@@ -131,12 +131,10 @@ func (r *Raw) authenticate(request *http.Request, body []byte, secret string, wh
 	return r.http.authenticate(request, secret)
 }
 
-// RawCall is an [effectonce.Provider] for one operation: its frozen request and, where callers bring their credentials, the headers of the
-// caller that is here.
+// RawCall is an [effectonce.Provider] for frozen requests and, where callers bring their credentials, with the headers of the caller
+// that is here.
 type RawCall struct {
-	raw    *Raw
-	frozen frozenRaw
-	err    error
+	raw *Raw
 	// secrets are the caller's headers that are not stored; token is what of them tells whose account it is.
 	secrets http.Header
 	token   string
@@ -148,12 +146,9 @@ type RawCall struct {
 
 var _ effectonce.Provider = (*RawCall)(nil)
 
-// Of binds a frozen request to its caller; secrets is nil for background work.
-func (r *Raw) Of(request []byte, secrets http.Header) *RawCall {
-	c := &RawCall{raw: r, secrets: secrets}
-	c.frozen, c.err = parseFrozenRaw(request)
-	c.token = callersToken(secrets)
-	return c
+// Of is the provider for a caller with these secrets (see [Raw.Secrets]); nil for background work, which needs a held credential.
+func (r *Raw) Of(secrets http.Header) *RawCall {
+	return &RawCall{raw: r, secrets: secrets, token: callersToken(secrets)}
 }
 
 // Answer is the last answer that the provider gave to this caller's attempt, however large; false if there was none.
@@ -163,7 +158,8 @@ func (c *RawCall) Answer() (Answer, bool) {
 	return c.last, c.got
 }
 
-// Scope implements [effectonce.Provider]: where the frozen request would go now, under the present base URL, account and credential.
+// Scope implements [effectonce.Provider]: the present base URL, the configured API version and account, and a digest of the credential where
+// nothing else tells whose account it is. What of the scope a request itself shows is frozen with it, and sent again.
 func (c *RawCall) Scope() string {
 	ctx, cancel := context.WithTimeout(context.Background(), credentialTimeout)
 	defer cancel()
@@ -171,23 +167,16 @@ func (c *RawCall) Scope() string {
 	if err != nil {
 		return "credential=unavailable"
 	}
-	return c.raw.scope(c.frozen.InRequest, c.frozen.APIVersion, secret)
+	return c.raw.scope(secret)
 }
 
-// scope puts together what is configured and what the request shows.
-func (r *Raw) scope(shown, version, secret string) string {
+func (r *Raw) scope(secret string) string {
 	s := "base_url=" + url.QueryEscape(r.http.base.String())
-	for _, fixed := range r.http.fixed {
-		version = fixed
-	}
-	if version != "" {
+	for _, version := range r.http.fixed {
 		s += " api_version=" + url.QueryEscape(version)
 	}
 	if r.account != "" {
 		s += " account=" + url.QueryEscape(r.account)
-	}
-	if shown != "" {
-		s += " " + shown
 	}
 	// Where nobody says whose account it is, the credential stands for it.
 	if secret != "" && (r.account == "" || slices.Contains(r.contract.Scope, contract.ScopeCredential)) {
@@ -203,41 +192,53 @@ func (c *RawCall) secret(ctx context.Context) (string, error) {
 	return c.token, nil
 }
 
-// adapter is the HTTP adapter for the operation of the frozen request.
-func (c *RawCall) adapter() (*HTTP, *contract.Operation, error) {
-	if c.err != nil {
-		return nil, nil, c.err
-	}
-	operation, ok := c.raw.contract.Operations[c.frozen.Operation]
-	if !ok || c.frozen.Contract != c.raw.contract.Name {
-		return nil, nil, fmt.Errorf("the request was made for %s %s, which is not what is configured now", c.frozen.Contract, c.frozen.Operation)
+// adapter is the HTTP adapter for the operation of a frozen request.
+func (c *RawCall) adapter(f frozenRaw) (*HTTP, error) {
+	operation, ok := c.raw.contract.Operations[f.Operation]
+	if !ok || f.Contract != c.raw.contract.Name {
+		return nil, fmt.Errorf("the request was made for %s %s, which is not what is configured now", f.Contract, f.Operation)
 	}
 	h := c.raw.http
 	h.operation, h.version = operation, operation.Version
-	return &h, operation, nil
+	return &h, nil
+}
+
+// ready reads a frozen request and checks that it would go now where it was bound for.
+func (c *RawCall) ready(ctx context.Context, stored []byte) (f frozenRaw, h *HTTP, secret string, failed *effectonce.End) {
+	refuse := func(code, message string) (frozenRaw, *HTTP, string, *effectonce.End) {
+		end := notSent(code, message)
+		return f, nil, "", &end
+	}
+	f, err := parseFrozenRaw(stored)
+	if err != nil {
+		return refuse("request_invalid", err.Error())
+	}
+	if h, err = c.adapter(f); err != nil {
+		return refuse("other_operation", err.Error())
+	}
+	if secret, err = c.secret(ctx); err != nil {
+		return refuse("credential_unavailable", err.Error())
+	}
+	if f.Scope != c.raw.scope(secret) {
+		return refuse("scope_changed", "the request was made for another base URL, API version, account or credential")
+	}
+	return f, h, secret, nil
 }
 
 // Call implements [effectonce.Provider] like [HTTP.Call]: it sends once, and the contract says what the answer means. A success has
 // the answer as its result, a refusal as its failure's answer; see [ParseAnswer].
 func (c *RawCall) Call(ctx context.Context, call effectonce.Call) effectonce.End {
 	late := c.raw.http.lateness(call.SendWithin)
-	h, operation, err := c.adapter()
-	if err != nil {
-		return notSent("request_invalid", err.Error())
-	}
-	secret, err := c.secret(ctx)
-	if err != nil {
-		return notSent("credential_unavailable", err.Error())
-	}
-	if c.frozen.Scope != c.raw.scope(c.frozen.InRequest, c.frozen.APIVersion, secret) {
-		return notSent("scope_changed", "the request was made for another base URL, API version, account or credential")
+	f, h, secret, failed := c.ready(ctx, call.Request)
+	if failed != nil {
+		return *failed
 	}
 	if _, ok := ctx.Deadline(); !ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, call.SendWithin)
 		defer cancel()
 	}
-	request, err := c.request(operation, call, secret)
+	request, err := c.request(f, h.operation, call, secret)
 	if err != nil {
 		return notSent("request_invalid", err.Error())
 	}
@@ -245,13 +246,13 @@ func (c *RawCall) Call(ctx context.Context, call effectonce.Call) effectonce.End
 	if failed != nil {
 		return c.redacted(*failed, secret)
 	}
-	end := h.judge(response, a, call, c.frozen.Version != operation.Version)
+	end := h.judge(response, a, call, f.Version != h.version)
 	return c.redacted(c.keep(end, response, a), secret)
 }
 
 // request is the frozen request with key, stamp and credential.
-func (c *RawCall) request(operation *contract.Operation, call effectonce.Call, secret string) (*http.Request, error) {
-	frozen := c.frozen.request()
+func (c *RawCall) request(f frozenRaw, operation *contract.Operation, call effectonce.Call, secret string) (*http.Request, error) {
+	frozen := f.request()
 	for name, value := range c.raw.http.fixed {
 		frozen.Header.Set(name, value)
 	}
@@ -279,7 +280,7 @@ func (c *RawCall) request(operation *contract.Operation, call effectonce.Call, s
 	if !c.raw.Held() {
 		return r, nil
 	}
-	if err := c.raw.authenticate(r, filled.Body, secret, c.frozen.Signed); err != nil {
+	if err := c.raw.authenticate(r, filled.Body, secret, f.Signed); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -322,18 +323,11 @@ func (c *RawCall) redacted(end effectonce.End, secret string) effectonce.End {
 
 // LookUp implements [effectonce.Provider] like [HTTP.LookUp]. A look-up of a kind that is not known here is unavailable.
 func (c *RawCall) LookUp(ctx context.Context, call effectonce.Call) effectonce.Finding {
-	h, _, err := c.adapter()
-	if err != nil {
-		return unavailable(err.Error())
+	f, h, secret, failed := c.ready(ctx, call.Request)
+	if failed != nil {
+		return unavailable(failed.Failure.Message)
 	}
-	secret, err := c.secret(ctx)
-	if err != nil {
-		return unavailable(err.Error())
-	}
-	if c.frozen.Scope != c.raw.scope(c.frozen.InRequest, c.frozen.APIVersion, secret) {
-		return unavailable("the scope changed since the request was made; there a look-up concludes nothing")
-	}
-	if c.frozen.LookUp == nil {
+	if f.LookUp == nil {
 		return unavailable("the request has no look-up that can be made from it")
 	}
 	h.sign = func(request *http.Request) error {
@@ -346,9 +340,9 @@ func (c *RawCall) LookUp(ctx context.Context, call effectonce.Call) effectonce.F
 		if !c.raw.Held() {
 			return nil
 		}
-		return c.raw.authenticate(request, nil, secret, c.frozen.Signed)
+		return c.raw.authenticate(request, nil, secret, f.Signed)
 	}
-	s := search{http: h, look: c.frozen.LookUp, call: call, secret: secret, seen: map[string]bool{}}
+	s := search{http: h, look: f.LookUp, call: call, secret: secret, seen: map[string]bool{}}
 	finding := s.run(ctx)
 	for _, one := range secretsIn(secret, c.secrets) {
 		finding.Detail, finding.Reference = redact(finding.Detail, one), redact(finding.Reference, one)

@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"maps"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/effectonce/effectonce/canon"
 )
 
 // Answer is a provider's answer as it came.
@@ -89,3 +92,6 @@ func keptHeaders(h http.Header) http.Header {
 	}
 	return kept
 }
+
+// Digest is that of the answer as it is stored: a result that is too large to be kept leaves it.
+func (a Answer) Digest() canon.Digest { return sha256.Sum256(a.encode()) }

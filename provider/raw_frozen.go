@@ -1,6 +1,7 @@
 package provider
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -28,7 +29,8 @@ type frozenRaw struct {
 	Contract  string `json:"contract"`
 	Version   string `json:"contract_version"`
 	Operation string `json:"operation"`
-	// Scope is where it was bound for, InRequest and APIVersion what of that the request itself shows.
+	// Scope is where it was bound for, as [RawCall.Scope] had it; InRequest and APIVersion are what of its scope the request itself shows, for
+	// people.
 	Scope      string `json:"scope"`
 	InRequest  string `json:"scope_in_request,omitempty"`
 	APIVersion string `json:"api_version,omitempty"`
@@ -135,24 +137,23 @@ func (r *Raw) secret(name string) bool {
 	return Secret(name) || r.http.credentialIn.Header != "" && strings.EqualFold(name, r.http.credentialIn.Header)
 }
 
-// Freeze makes the stored form of a request that a provider's own client made, bound for where it would go now; secrets are its caller's (see
-// [Raw.Secrets]). The error is an
+// Freeze makes the stored form of a request that a provider's own client made, bound for where it would go now. The error is an
 // [effectonce.Error] that names what cannot be frozen: a credential outside of the headers, a body that is too large or has no place for the
 // key, or a scope that the request does not show.
-func (r *Raw) Freeze(o *contract.Operation, request contract.Request, secrets http.Header) (*RawCall, []byte, error) {
+func (c *RawCall) Freeze(o *contract.Operation, request contract.Request) ([]byte, error) {
 	if len(request.Body) > RawBytesMax {
-		return nil, nil, &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "body", Detail: "the body of a guarded write is larger than a mebibyte", Remedy: "send a reference to what is large"}
+		return nil, &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "body", Detail: "the body of a guarded write is larger than a mebibyte", Remedy: "send a reference to what is large"}
 	}
 	if !utf8.ValidString(request.Path) || !utf8.ValidString(request.Query) {
-		return nil, nil, invalid("path", "or query is not UTF-8", "encode it")
+		return nil, invalid("path", "or query is not UTF-8", "encode it")
 	}
 	query, err := url.ParseQuery(request.Query)
 	if err != nil {
-		return nil, nil, invalid("query", "cannot be read", "encode it")
+		return nil, invalid("query", "cannot be read", "encode it")
 	}
 	for name := range query {
 		if Secret(name) && !(o.Key.Place == contract.PlaceQuery && o.Key.Name == name) {
-			return nil, nil, invalid("query."+name, "may be a credential, and queries of writes are stored", "send the credential in a header")
+			return nil, invalid("query."+name, "may be a credential, and queries of writes are stored", "send the credential in a header")
 		}
 	}
 	f := frozenRaw{
@@ -166,33 +167,32 @@ func (r *Raw) Freeze(o *contract.Operation, request contract.Request, secrets ht
 	}
 	ours := injectedHeaders(o)
 	for _, name := range slices.Sorted(maps.Keys(request.Header)) {
-		if r.secret(name) || noise(name) || slices.Contains(ours, name) {
+		if c.raw.secret(name) || noise(name) || slices.Contains(ours, name) {
 			continue
 		}
 		for _, value := range request.Header[name] {
 			if !utf8.ValidString(value) {
-				return nil, nil, invalid("header."+name, "is not UTF-8", "encode it")
+				return nil, invalid("header."+name, "is not UTF-8", "encode it")
 			}
 			f.Headers = append(f.Headers, rawHeader{name, value})
 		}
 	}
-	if err := r.freezeScope(&f, o, request); err != nil {
-		return nil, nil, err
+	if err := c.raw.freezeScope(&f, o, request); err != nil {
+		return nil, err
 	}
-	if f.LookUp, err = r.freezeLookUp(o, request); err != nil {
-		return nil, nil, err
+	if f.LookUp, err = c.raw.freezeLookUp(o, request); err != nil {
+		return nil, err
 	}
 	// Whether it can be sent is found out now, and not when somebody waits for it.
-	if _, err := o.Inject(f.request(), "0123456789abcdef0123456789abcdef", strings.Repeat("0", contract.StampLength), r.http.now()); err != nil {
-		return nil, nil, invalid("request", "has no place for the downstream key or the stamp: "+err.Error(), "send it as the provider's documentation shows it, not compressed")
+	if _, err := o.Inject(f.request(), "0123456789abcdef0123456789abcdef", strings.Repeat("0", contract.StampLength), c.raw.http.now()); err != nil {
+		return nil, invalid("request", "has no place for the downstream key or the stamp: "+err.Error(), "send it as the provider's documentation shows it, not compressed")
 	}
-	c := &RawCall{raw: r, frozen: f, secrets: secrets, token: callersToken(secrets)}
-	c.frozen.Scope = c.Scope()
-	b, err := json.Marshal(c.frozen)
+	f.Scope = c.Scope()
+	b, err := json.Marshal(f)
 	if err != nil {
-		return nil, nil, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "request", Cause: err}
+		return nil, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "request", Cause: err}
 	}
-	return c, b, nil
+	return b, nil
 }
 
 // configured are the parts of a scope that the configuration or the credential tells where the request does not.
@@ -221,10 +221,16 @@ func (r *Raw) freezeScope(f *frozenRaw, o *contract.Operation, request contract.
 	return nil
 }
 
+// LooksUp reports whether a frozen request has a look-up that can be made from it.
+func LooksUp(request []byte) bool {
+	f, err := parseFrozenRaw(request)
+	return err == nil && f.LookUp != nil
+}
+
 // freezeLookUp renders the look-up from the request; nil where there is none, or none that can be made from it.
 func (r *Raw) freezeLookUp(o *contract.Operation, request contract.Request) (*frozenLookUp, error) {
 	l := o.LookUp
-	if l == nil {
+	if l == nil || cmp.Or(l.By, contract.ByStamp) != contract.ByStamp || cmp.Or(l.Method, http.MethodGet) != http.MethodGet || cmp.Or(l.Answer, contract.FormatJSON) != contract.FormatJSON || l.Single {
 		return nil, nil
 	}
 	body, err := bodyFields(request)

@@ -188,7 +188,20 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	store = metrics.Store(store)
 	var traffic *traffic
 	breaker := newBreaker(cfg, log)
-	guard := effectonce.New(store, effectonce.Options{Logger: log, Breaker: breaker, Providers: func(op effectonce.Operation) effectonce.Provider { return traffic.providerOf(known, op) }})
+	var outward *outward
+	guard := effectonce.New(store, effectonce.Options{Logger: log, Breaker: breaker, Providers: func(op effectonce.Operation) effectonce.Provider {
+		if p, ours := outward.providerOf(op); ours {
+			return p
+		}
+		return traffic.providerOf(known, op)
+	}})
+	outward, err := newOutward(cfg, guard, log)
+	if err != nil {
+		return nil, err
+	}
+	if len(outward.routes) > 0 {
+		metrics.Also(outward.metrics.Text)
+	}
 	traffic = newTraffic(cfg, guard, store, log)
 	handler := api.New(api.Options{Guard: guard, Store: store, Inbox: traffic.inbox, Outbox: store, Degraded: func() []string { return append(traffic.degraded(), paused(breaker)...) }, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
 	waiting, release := context.WithCancel(ctx)
@@ -196,7 +209,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 		log: log, store: store, guard: guard, release: release,
 		workers: worker.New(guard, store, worker.Options{Logger: log}), traffic: traffic,
 		server: &http.Server{
-			Handler:           handler,
+			Handler:           outward.before(handler),
 			ReadHeaderTimeout: 10 * time.Second,
 			ReadTimeout:       30 * time.Second,
 			// No limit for the answer: how long it takes is bounded by the call's time-out and by ?wait=.

@@ -1,0 +1,178 @@
+package egress
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/contract"
+)
+
+// Prefix is where routes are under a daemon's address.
+const Prefix = "/egress/"
+
+// Proxy is the handler of routes: /egress/NAME/ is the base URL of route NAME's provider. It is no open proxy: a request goes to its route's
+// provider or nowhere. It is safe for concurrent use.
+type Proxy struct{ routes map[string]*Route }
+
+// NewProxy makes the handler.
+func NewProxy(routes []*Route) *Proxy {
+	p := &Proxy{routes: map[string]*Route{}}
+	for _, r := range routes {
+		p.routes[r.o.Name] = r
+	}
+	return p
+}
+
+// Takes reports whether a request is for the proxy.
+func (p *Proxy) Takes(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, Prefix) }
+
+// ServeHTTP implements [http.Handler].
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, request *http.Request) {
+	route, in, err := p.find(request)
+	if err != nil {
+		answer, _ := problemOf(err)
+		if route != nil {
+			answer = route.problem(err)
+		}
+		answer.reply().write(w)
+		return
+	}
+	route.serve(w, request, in)
+}
+
+// find checks what can be seen of a request before its body, and finds its route.
+func (p *Proxy) find(request *http.Request) (*Route, *incoming, error) {
+	if err := local(request); err != nil {
+		return nil, nil, err
+	}
+	if request.URL.Host != "" || request.URL.Scheme != "" || request.URL.Opaque != "" {
+		return nil, nil, &misdirected{CodeNotAProxy, "the request names another address than this one", "give the client the route's address as its base URL, and no proxy"}
+	}
+	path, ok := strings.CutPrefix(request.URL.EscapedPath(), Prefix)
+	if !ok {
+		return nil, nil, noRoute()
+	}
+	name, rest, _ := strings.Cut(path, "/")
+	route := p.routes[name]
+	if route == nil {
+		return nil, nil, noRoute()
+	}
+	switch request.Method {
+	case http.MethodConnect, http.MethodTrace:
+		return route, nil, &misdirected{CodeNotAProxy, "the method " + request.Method + " is not passed on", "use the methods of the provider's API"}
+	}
+	if upgrades(request.Header) {
+		return route, nil, errUpgrade
+	}
+	rest = "/" + rest
+	if err := checkPath(rest, request.URL.RawQuery); err != nil {
+		return route, nil, err
+	}
+	asks, err := askOf(request.Header)
+	if err != nil {
+		return route, nil, err
+	}
+	in := &incoming{ask: asks, length: request.ContentLength, Request: contract.Request{
+		Method: request.Method, Path: rest, Query: request.URL.RawQuery, Host: route.host(), Header: request.Header,
+	}}
+	if request.Body != nil && request.Body != http.NoBody {
+		in.rest = request.Body
+	}
+	return route, in, nil
+}
+
+func noRoute() error {
+	return &misdirected{CodeNoRoute, "there is no route at this path", "routes are in the configuration, and begin with " + Prefix + "NAME/"}
+}
+
+// host is where the route's requests go.
+func (r *Route) host() string {
+	u, err := r.raw.Target("/", "")
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// serve does with a request what its kind asks for.
+func (r *Route) serve(w http.ResponseWriter, request *http.Request, in *incoming) {
+	which, op, err := r.sort(in)
+	if err != nil {
+		r.refuse(w, err)
+		return
+	}
+	r.o.Metrics.request(r.o.Name, which)
+	if r.o.Intents == Observe && which != kindRead && which != kindConvergent {
+		r.observe(w, request, op, in, which)
+		return
+	}
+	if r.passes(which) {
+		r.pass(w, request, in)
+		return
+	}
+	if err := r.refusal(which, in); err != nil {
+		r.refuse(w, err)
+		return
+	}
+	// The body is read: the server's time-out for the request must not end the waiting.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	answer, err := r.write(request.Context(), op, in)
+	if err != nil {
+		r.refuse(w, err)
+		return
+	}
+	answer.write(w)
+}
+
+// passes reports whether a request goes on as it is.
+func (r *Route) passes(which kind) bool {
+	return which == kindRead || which == kindConvergent || which == kindUndescribed && r.o.PassUndescribed
+}
+
+// refusal is why a request is not sent, nil if it is to be guarded.
+func (r *Route) refusal(which kind, in *incoming) error {
+	switch which {
+	case kindUndescribed:
+		return &undescribed{contract: r.raw.Contract().Name, method: in.Method, path: in.Path}
+	case kindTooLarge:
+		return &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "body", Detail: "the body of a guarded write is larger than a mebibyte; nothing was sent", Remedy: "send a reference to what is large"}
+	}
+	return nil
+}
+
+// local refuses requests that came through a browser from somewhere else: reaching the address is the whole permission, and a page in a browser
+// on this machine can reach it.
+func local(r *http.Request) error {
+	if !loopback(r.Host) {
+		return &effectonce.Error{Code: effectonce.CodeForbidden, Field: "Host", Detail: "the host name is not a loopback one", Remedy: "address the proxy as 127.0.0.1 or localhost"}
+	}
+	foreign := &effectonce.Error{Code: effectonce.CodeForbidden, Field: "Origin", Detail: "a browser sent this for another site", Remedy: "send it from a program on this machine"}
+	if origin := r.Header.Get("Origin"); origin != "" {
+		if u, err := url.Parse(origin); err != nil || !strings.EqualFold(u.Host, r.Host) {
+			return foreign
+		}
+	}
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return nil
+	}
+	foreign.Field = "Sec-Fetch-Site"
+	return foreign
+}
+
+func loopback(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
