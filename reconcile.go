@@ -82,6 +82,8 @@ func Reconcile(s Situation) Ruling {
 // why says which doors were closed, for the person who gets the review.
 func (s Situation) why() string {
 	switch {
+	case s.Convergent:
+		return "convergent, and the attempts are spent"
 	case s.Found == FoundUnavailable:
 		return "the look-up stayed unavailable and no resend is safe"
 	case s.OnlyReplay:
