@@ -4,6 +4,8 @@ package soak_test
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ type audit struct {
 	store  effectonce.Store
 	ledger func() twin.Ledger
 	crowd  *crowd
+	events *triggers
 
 	operations, effects, reviews, failed, takenOver, resends, limited, decided int
 }
@@ -93,6 +96,8 @@ func (a *audit) compare(ops []effectonce.Operation) {
 		a.effects++
 	}
 	runs, taken := map[string]string{}, map[string]int64{}
+	a.inbox(ops)
+	ops = slices.DeleteFunc(ops, func(op effectonce.Operation) bool { return op.Tool == inboxTool })
 	for _, listed := range ops {
 		op, err := a.store.Load(a.t.Context(), listed.Key)
 		if err != nil {
@@ -165,6 +170,29 @@ func (a *audit) one(op effectonce.Operation, effects []twin.Refund) {
 	}
 	if op.Alarm != "" {
 		a.t.Errorf("%s has an alarm: %s%s", op.IntentID, op.Alarm, story.String())
+	}
+}
+
+const inboxTool = "inbox." + source
+
+// inbox proves that every accepted event is stored once and done with (S9.1, S16.7).
+func (a *audit) inbox(ops []effectonce.Operation) {
+	a.t.Helper()
+	stored := map[string]effectonce.Operation{}
+	for _, op := range ops {
+		if op.Tool == inboxTool {
+			if _, twice := stored[op.IntentID]; twice {
+				a.t.Errorf("event %s is stored twice", op.IntentID)
+			}
+			stored[op.IntentID] = op
+		}
+	}
+	a.events.mu.Lock()
+	defer a.events.mu.Unlock()
+	for n := range a.events.accepted {
+		if op := stored[strconv.FormatInt(n, 10)]; op.State != effectonce.StateSucceeded {
+			a.t.Errorf("event %d was accepted and is %q: %s", n, op.State, op.Reason)
+		}
 	}
 }
 

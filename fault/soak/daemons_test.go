@@ -74,6 +74,10 @@ tools:
     settle: {pause: 100ms, transit: 100ms, processing: 500ms}
     retry: {attempts: 50, within: 30m, backoff: 50ms, backoff_max: 500ms}
     limits: [{name: "refunds:{customer}", max: %d}]
+inbox:
+  tickets: {verify: none, unsigned: true, event_id: "{id}", run: "event-{id}", lease: 3s, timeout: 6s, attempts: 1000}
+outbox:
+  - {subjects: [">"], webhook: {url: %s}, attempts: 1000, backoff: 50ms, backoff_max: 500ms, timeout: 2s}
 `
 
 // daemon is one of two on a store. It can be killed at any time, and keeps its address.

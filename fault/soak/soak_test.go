@@ -67,7 +67,8 @@ func soak(t *testing.T, place, named string, kills int, seed uint64, open func(c
 	rng := rand.New(rand.NewPCG(seed, 0x50a4))
 	provider, url := startTwin(t)
 	dir := t.TempDir()
-	text := fmt.Sprintf(configuration, named, url, limitPerCustomer)
+	post := newLetters(t, seed)
+	text := fmt.Sprintf(configuration, named, url, limitPerCustomer, post.server.URL)
 	if err := os.WriteFile(filepath.Join(dir, "effectonce.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +81,9 @@ func soak(t *testing.T, place, named string, kills int, seed uint64, open func(c
 	}
 	c := newCrowd(daemons, seed)
 	c.start(clients)
+	events := newTriggers(c)
+	events.start()
+	post.start(daemons, seed)
 	killed, paused, both := 0, 0, 0
 	for killed < kills {
 		provider.SetFaults(randomFaults(rng))
@@ -116,13 +120,20 @@ func soak(t *testing.T, place, named string, kills int, seed uint64, open func(c
 	}
 	c.end()
 	provider.SetFaults(nil)
+	close(events.stop)
+	events.sending.Wait()
+	close(post.stop)
+	post.sending.Wait()
+	defer events.end()
 	store, err := open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	ended := audit{t: t, store: store, ledger: provider.Ledger, crowd: c}
+	ended := audit{t: t, store: store, ledger: provider.Ledger, crowd: c, events: events}
 	ended.run()
+	post.arrived()
+	events.end()
 	if t.Failed() {
 		for i, d := range daemons {
 			t.Logf("daemon %d: %s", i+1, tail(d))
@@ -130,6 +141,7 @@ func soak(t *testing.T, place, named string, kills int, seed uint64, open func(c
 		t.Logf("%s, seed %d", place, seed)
 	}
 	progress("%s: seed %d: %d SIGKILLs (%d of both at once), %d pauses of %s; %d requests of clients, %d of them in vain; %s; %s", t.Name(), seed, killed, both, paused, stopped, c.asked.Load(), c.errors.Load(), ended, time.Since(begun).Round(time.Second))
+	progress("%s: %d events accepted, handed out %d times, %d consumers died; %d messages out, %d of them came again", t.Name(), len(events.accepted), events.handed, events.dropped, len(post.acknowledged), post.again)
 }
 
 // progress is shown at once with -v, whatever becomes of the test.
