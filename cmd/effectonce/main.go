@@ -52,18 +52,19 @@ type terminal struct {
 type commands struct {
 	JSON bool `name:"json" help:"Answer in JSON on standard output; errors too, as problem documents."`
 
-	Serve   serveCommand   `cmd:"" help:"Run the daemon: the HTTP API and the workers, on an embedded store or PostgreSQL."`
-	Migrate migrateCommand `cmd:"" help:"Bring a store's schema up to date."`
-	Ops     opsCommand     `cmd:"" help:"Look at operations, and resolve those that wait for a person."`
-	Runs    runsCommand    `cmd:"" help:"Look at runs: what was decided, step by step, and what became of it; and undo one."`
-	Outbox  outboxCommand  `cmd:"" help:"Look at events that wait to leave, and decide about parked ones."`
-	Limits  limitsCommand  `cmd:"" help:"Show limits in use, and what holds them."`
-	Policy  policyCommand  `cmd:"" help:"Check the configuration."`
-	Explain explainCommand `cmd:"" help:"Show what a call would be: intent id, key, fingerprint, and why. Nothing is stored."`
-	Demo    demoCommand    `cmd:"" help:"See one refund paid twice, and then once: six scenarios, counted at the provider."`
-	Twin    twinCommand    `cmd:"" help:"Run a provider to test against."`
-	Probe   probeCommand   `cmd:"" help:"Try every crash window on a tool of your own, without the guard and with it."`
-	Version versionCommand `cmd:"" help:"Print the version."`
+	Serve     serveCommand     `cmd:"" help:"Run the daemon: the HTTP API and the workers, on an embedded store or PostgreSQL."`
+	Migrate   migrateCommand   `cmd:"" help:"Bring a store's schema up to date."`
+	Ops       opsCommand       `cmd:"" help:"Look at operations, and resolve those that wait for a person."`
+	Runs      runsCommand      `cmd:"" help:"Look at runs: what was decided, step by step, and what became of it; and undo one."`
+	Outbox    outboxCommand    `cmd:"" help:"Look at events that wait to leave, and decide about parked ones."`
+	Limits    limitsCommand    `cmd:"" help:"Show limits in use, and what holds them."`
+	Policy    policyCommand    `cmd:"" help:"Check the configuration."`
+	Contracts contractsCommand `cmd:"" help:"Look at provider contracts, and check your own."`
+	Explain   explainCommand   `cmd:"" help:"Show what a call would be: intent id, key, fingerprint, and why. Nothing is stored."`
+	Demo      demoCommand      `cmd:"" help:"See one refund paid twice, and then once: six scenarios, counted at the provider."`
+	Twin      twinCommand      `cmd:"" help:"Run a provider to test against."`
+	Probe     probeCommand     `cmd:"" help:"Try every crash window on a tool of your own, without the guard and with it."`
+	Version   versionCommand   `cmd:"" help:"Print the version."`
 }
 
 // run carries out a command line and returns the exit code.
