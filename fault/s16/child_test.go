@@ -71,6 +71,8 @@ type ask struct {
 	// Wait is how long the agent waits for an outcome; Times how often it asks, all at the same moment.
 	Wait  time.Duration `json:"wait,omitempty"`
 	Times int           `json:"times,omitempty"`
+	// ForgetAt is when the intent's identity ends.
+	ForgetAt time.Time `json:"forget_at,omitzero"`
 	// HangUp cancels the caller's context as soon as the provider is being called.
 	HangUp bool `json:"hang_up,omitempty"`
 	// Large makes the provider's answer larger than what is kept.
@@ -196,7 +198,7 @@ func (s spec) runTwin(ctx context.Context) error {
 func (s spec) runWorker(ctx context.Context, guard *effectonce.Guard, store effectonce.Store) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 	defer stop()
-	w := worker.New(guard, store, worker.Options{Every: 25 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	w := worker.New(guard, store, worker.Options{Every: 25 * time.Millisecond, PurgeEvery: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
 	say(readyLine)
 	return w.Run(ctx)
 }

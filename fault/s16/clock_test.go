@@ -111,6 +111,61 @@ func TestS16_10_UnresolvedForYears(t *testing.T) {
 	})
 }
 
+// S16.10, S13.1: the result was purged, also where whoever purged was killed at it.
+func TestS16_10_PastResultRetention(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, on driver) {
+		for _, plan := range []string{"", "crash before apply:purged", "crash after apply:purged"} {
+			t.Run(plan, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, on, none, "")
+				a := none.refund("r1", func(t *effectonce.Terms) { t.Results = time.Hour })
+				first := w.ask(a)
+				w.advance(2 * time.Hour)
+				if plan != "" {
+					w.untilDead(w.worker(plan))
+				}
+				w.worker("")
+				w.until("the result is purged", func() bool { return !w.one().PurgedAt.IsZero() })
+
+				again := w.ask(a)
+				if again.State != effectonce.StateSucceeded || !again.Replayed || again.Reference != first.Reference {
+					t.Errorf("it was told %+v, want the recorded reference %q", again, first.Reference)
+				}
+				op := w.wantOne(effectonce.StateSucceeded)
+				if len(op.Result) > 0 || len(op.Arguments) > 0 || op.ResultOmitted != effectonce.OmittedPurged {
+					t.Errorf("%d bytes of result and %d of arguments are left, omitted %q", len(op.Result), len(op.Arguments), op.ResultOmitted)
+				}
+				w.wantEffects(1)
+				if n := w.sends(); n != 1 {
+					t.Errorf("%d requests, want one", n)
+				}
+			})
+		}
+	})
+}
+
+// S16.10, S13.2: nothing of the operation is left, and its period is over.
+func TestS16_10_PastIdentityRetention(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T, on driver) {
+		w := newWorld(t, on, none, "")
+		a := none.refund("r1")
+		a.ForgetAt = time.Now().Add(time.Hour).Truncate(time.Second)
+		w.ask(a)
+		w.advance(2 * time.Hour)
+		w.worker("")
+		w.until("the operation is forgotten", func() bool { return len(w.operations()) == 0 })
+		if told := w.ask(a); told.Code != effectonce.CodeExpired {
+			t.Errorf("told %+v, want that its period is over", told)
+		}
+		w.wantEffects(1)
+		if n := w.sends(); n != 1 {
+			t.Errorf("%d requests, want one", n)
+		}
+	})
+}
+
 // S16.19
 func TestS16_19_KilledThenTheWindowClosesAndTheLookUpIsDown(t *testing.T) {
 	t.Parallel()

@@ -25,7 +25,7 @@ func (s spec) http() (*provider.HTTP, error) {
 
 // intent renders the frozen request as whoever records an intent does (S3.10).
 func (a ask) intent(p *provider.HTTP) (effectonce.Intent, error) {
-	in := effectonce.Intent{Tool: "stripe.refund", ID: a.ID, Arguments: a.Arguments, Business: a.Business, Terms: a.Terms}
+	in := effectonce.Intent{Tool: "stripe.refund", ID: a.ID, Arguments: a.Arguments, Business: a.Business, Terms: a.Terms, ForgetAt: a.ForgetAt}
 	if in.Business == nil {
 		in.Business = in.Arguments
 	}
