@@ -370,6 +370,12 @@ func (o *Operation) checkLookUp(p *problems, at string, l *LookUp) {
 	if len(l.Reference.Segments()) == 0 {
 		p.add(at+".reference", "is missing", "say where an item shows its id")
 	}
+	for _, name := range l.placeholders() {
+		if !slices.Contains([]string{"stamp", "downstream_key", "reference", "first_sent"}, name) &&
+			!slices.ContainsFunc([]string{"body.", "query.", "path.", "header.", "argument."}, func(s string) bool { return strings.HasPrefix(name, s) }) {
+			p.add(at, fmt.Sprintf("has a placeholder {%s} that nothing fills", name), "use stamp, downstream_key, reference, first_sent, or a part of the request such as body.order; put a space behind a brace of your own")
+		}
+	}
 	if !strings.HasPrefix(l.Path, "/") {
 		p.add(at+".path", "does not begin with a slash", "write the path under the base URL")
 	}

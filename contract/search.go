@@ -27,9 +27,14 @@ type Known struct {
 	// only a resource that shows the stamp or the key is ours.
 	Reference string
 	Doubtful  bool
-	// Age is the time since the first send that may have arrived.
-	Age time.Duration
+	// FirstSent is when the first send that may have arrived began, and Age how long that is ago. Templates have {first_sent}, in seconds since 1970
+	// and ten minutes earlier, since the provider's clock is another one.
+	FirstSent time.Time
+	Age       time.Duration
 }
+
+// clocksApart is by how much a provider's clock may be behind ours.
+const clocksApart = 10 * time.Minute
 
 // Search is a look-up in progress (S7.1). It makes the requests and reads the answers; sending them is its caller's work:
 //
@@ -81,6 +86,9 @@ func (o *Operation) Search(l *LookUp, r Request, known Known) (*Search, error) {
 func (o *Operation) lookUpRequest(l *LookUp, r Request, known Known) (Request, error) {
 	v := newView(r)
 	values := map[string]any{"downstream_key": known.Key, "stamp": o.Stamp.Cut(known.Stamp), "reference": known.Reference}
+	if !known.FirstSent.IsZero() {
+		values["first_sent"] = strconv.FormatInt(known.FirstSent.Add(-clocksApart).Unix(), 10)
+	}
 	if v.readBody() == nil {
 		values["body"] = v.json
 		if v.form != nil {
@@ -171,6 +179,42 @@ func (l *LookUp) withBody(out Request, values map[string]any) (Request, error) {
 	return out, err
 }
 
+// placeholders lists what the look-up's templates ask for.
+func (l *LookUp) placeholders() []string {
+	var names []string
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case string:
+			for _, rest := range strings.Split(v, "{")[1:] {
+				if name, _, closed := strings.Cut(rest, "}"); closed && isPlaceholder(name) {
+					names = append(names, strings.TrimSuffix(name, "?"))
+				}
+			}
+		case map[string]any:
+			for _, child := range v {
+				walk(child)
+			}
+		case []any:
+			for _, child := range v {
+				walk(child)
+			}
+		}
+	}
+	walk(l.Path)
+	walk(l.Body)
+	for _, texts := range []map[string]string{l.Query, l.Header} {
+		for _, text := range texts {
+			walk(text)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// isPlaceholder tells a placeholder from a brace of the text's own, as GraphQL has them.
+func isPlaceholder(name string) bool { return name != "" && !strings.ContainsAny(name, " \n\"$:{") }
+
 // fillText fills {name} and {name?} in a text; present is false where an optional value is missing.
 func fillText(template string, values map[string]any, escape func(string) string) (text string, present bool, err error) {
 	var b strings.Builder
@@ -182,8 +226,7 @@ func fillText(template string, values map[string]any, escape func(string) string
 			return b.String(), true, nil
 		}
 		name, behind, closed := strings.Cut(after, "}")
-		if !closed || name == "" || strings.ContainsAny(name, " \n\"$:") {
-			// A brace of the text's own, as GraphQL has them.
+		if !closed || !isPlaceholder(name) {
 			b.WriteString("{")
 			rest = after
 			continue

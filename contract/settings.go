@@ -77,19 +77,23 @@ func SettingNames() []string { return slices.Clone(settingNames) }
 // an [effectonce.ErrInvalid] that names the field: a setting that the contract does not leave to the operator, one that is
 // missing, or a value that would be dangerous.
 func (c *Contract) Resolve(name string, s Settings) (*Operation, error) {
-	if name == "" && len(c.Operations) == 1 {
-		for only := range c.Operations {
-			name = only
+	var callable []string
+	for one, o := range c.Operations {
+		if o.onlyOnTheWire() == "" {
+			callable = append(callable, one)
 		}
+	}
+	slices.Sort(callable)
+	if name == "" && len(callable) == 1 {
+		name = callable[0]
 	}
 	found, ok := c.Operations[name]
 	if !ok {
-		var names []string
-		for n := range c.Operations {
-			names = append(names, n)
+		remedy := "use " + strings.Join(callable, ", ")
+		if len(callable) == 0 {
+			remedy = "call it with the provider's own client through the egress proxy"
 		}
-		slices.Sort(names)
-		return nil, invalid("operation", fmt.Sprintf("contract %s has no operation %q", c.Name, name), "use "+strings.Join(names, ", "))
+		return nil, invalid("operation", fmt.Sprintf("contract %s has no operation %q", c.Name, name), remedy)
 	}
 	if err := found.allowed(s); err != nil {
 		return nil, err
@@ -132,6 +136,10 @@ func (c *Contract) With(s Settings) (*Contract, error) {
 			return nil, err
 		}
 		given, filled.Operations[name] = true, with
+		if s.Path != "" && filled.Otherwise.Writes == name {
+			// The operator says which write it is, so it is no other.
+			filled.Otherwise.Writes = ""
+		}
 	}
 	if !given {
 		return nil, refused

@@ -64,10 +64,10 @@ func (l *contractsLsCommand) Run(c *terminal) error {
 		all = append(all, own...)
 	}
 	type listed struct {
-		Name       string           `json:"name"`
-		Title      string           `json:"title"`
-		File       string           `json:"file"`
-		Version    string           `json:"version"`
+		Name       string              `json:"name"`
+		Title      string              `json:"title"`
+		File       string              `json:"file"`
+		Version    string              `json:"version"`
 		Operations []contractOperation `json:"operations"`
 	}
 	list := []listed{}
