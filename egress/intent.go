@@ -20,7 +20,7 @@ const (
 )
 
 // missingIntent says what to add to a request.
-type missingIntent struct{ operation, template string }
+type missingIntent struct{ operation string }
 
 func (e *missingIntent) Error() string { return "the request has an effect and names no intent" }
 
@@ -34,15 +34,6 @@ func (r *Route) intent(op *contract.Operation, in *incoming) (effectonce.Intent,
 	if err != nil {
 		return effectonce.Intent{}, request, invalid("request", "cannot be compared: "+err.Error(), "send it as the provider's documentation shows it, not compressed")
 	}
-	tool := r.o.Tools[op.Name]
-	if tool == nil {
-		if in.ask.id == "" {
-			return effectonce.Intent{}, request, &missingIntent{operation: op.Name}
-		}
-		intent := effectonce.Intent{Tool: r.ToolName(op.Name), Run: in.ask.run, Step: in.ask.step, ID: in.ask.id, Business: business, Actor: in.ask.actor}
-		intent.Terms = op.TermsOf(r.o.Terms, request)
-		return intent, request, nil
-	}
 	arguments, err := arguments(op, request, business)
 	if err != nil {
 		return effectonce.Intent{}, request, err
@@ -50,6 +41,15 @@ func (r *Route) intent(op *contract.Operation, in *incoming) (effectonce.Intent,
 	encoded, err := canon.Encode(arguments)
 	if err != nil {
 		return effectonce.Intent{}, request, &effectonce.Error{Code: effectonce.CodeNotCanonical, Field: "request", Cause: err}
+	}
+	tool := r.o.Tools[op.Name]
+	if tool == nil {
+		if in.ask.id == "" {
+			return effectonce.Intent{}, request, &missingIntent{operation: op.Name}
+		}
+		intent := effectonce.Intent{Tool: r.ToolName(op.Name), Run: in.ask.run, Step: in.ask.step, ID: in.ask.id, Business: encoded, Actor: in.ask.actor}
+		intent.Terms = op.TermsOf(r.o.Terms, request)
+		return intent, request, nil
 	}
 	intent, err := tool.Intent(encoded, map[string]string{"run": in.ask.run, "step": in.ask.step})
 	if err != nil {

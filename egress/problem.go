@@ -181,14 +181,10 @@ func (p *Problem) known(e *effectonce.Error, err error) {
 	if errors.As(err, &s) {
 		p.about(s.outcome)
 	}
-	switch kind.Code {
-	case effectonce.CodeConflict, effectonce.CodePending, effectonce.CodeUnknownOutcome, effectonce.CodeStaleVersion, effectonce.CodeStoreUnavailable, effectonce.CodeShuttingDown, effectonce.CodeClockStepped:
+	if p.Next == effectonce.AdviceRetry || p.Next == effectonce.AdviceWait {
 		p.again = true
 		if p.RetryAfter == "" {
 			p.RetryAfter = time.Second.String()
-		}
-		if p.Next == effectonce.AdviceStop {
-			p.Next = effectonce.AdviceRetry
 		}
 	}
 	if p.Detail == "" {
@@ -204,7 +200,10 @@ func (p *Problem) about(o effectonce.Outcome) {
 	if o.Operation.Key.IsZero() {
 		return
 	}
-	p.Operation, p.Outcome, p.Reference, p.Next = o.Operation.Key.String(), o.Outcome, o.Operation.Reference, o.Next
+	p.Operation, p.Reference = o.Operation.Key.String(), o.Operation.Reference
+	if o.Outcome != "" {
+		p.Outcome, p.Next = o.Outcome, o.Next
+	}
 }
 
 func (p Problem) finished() Problem {

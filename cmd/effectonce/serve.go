@@ -16,6 +16,7 @@ import (
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/api"
 	"github.com/effectonce/effectonce/config"
+	"github.com/effectonce/effectonce/egress"
 	"github.com/effectonce/effectonce/worker"
 )
 
@@ -133,6 +134,9 @@ func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr
 		c.say("  config:  none (an %s in the current directory would be used)", configFile)
 	} else {
 		c.say("  config:  %s, tools: %s", cfg.File, firstOf(strings.Join(names, ", "), "none"))
+	}
+	for _, r := range cfg.Routes {
+		c.say("  route:   %s%s%s/ is the base URL for clients of %s (intents: %s)", url, egress.Prefix, r.Path, r.Provider, r.Intents)
 	}
 	c.say("  try:     curl -s %s/v1/claims -H 'Content-Type: application/json' \\\n             -d '{\"tool\": \"hello\", \"intent_id\": \"hello:1\", \"arguments\": {\"to\": \"world\"}}'", url)
 	c.say("  look:    effectonce ops ls%s    incident, live: effectonce demo    stop: Ctrl-C", serverFlag(url))
