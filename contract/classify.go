@@ -173,7 +173,8 @@ func allowed(got string, values []string) bool {
 		return false
 	}
 	for _, v := range values {
-		if v == "*" || v == got {
+		// A star at the beginning is any beginning, for names with a name space before them: "*#QueueDoesNotExist".
+		if end, open := strings.CutPrefix(v, "*"); v == got || open && strings.HasSuffix(got, end) {
 			return true
 		}
 	}

@@ -32,7 +32,7 @@ const (
 	PlaceCredentialScope  Place = "credential_scope"  // the credential scope of an AWS signature: date, region or service
 )
 
-// Condition tells requests of one method and path apart. It holds where the place has one of the values ("*" is any, a star at the end is any ending);
+// Condition tells requests of one method and path apart. It holds where the place has one of the values ("*" is any, a star at the end is any ending, one at the beginning any beginning);
 // with Absent, where the place is empty. Of a place that has several values, one has to fit for an operation with an effect and
 // all for a read; where the place cannot be read no condition holds.
 type Condition struct {
@@ -45,6 +45,10 @@ type Condition struct {
 func (c Condition) holds(v *view, read bool) bool {
 	got, err := v.values(c.In, c.Name)
 	if err != nil {
+		return false
+	}
+	if read && c.In == PlaceForm && len(v.Body) == 0 && v.Method != http.MethodGet && v.Method != http.MethodHead {
+		// A body that is not there, or was not read, says nothing about what else is asked for.
 		return false
 	}
 	if c.In == PlaceGraphQL && c.Name == "" && len(got) == 1 {
@@ -71,7 +75,8 @@ func (c Condition) holds(v *view, read bool) bool {
 func matchesOne(s string, values []string) bool {
 	for _, want := range values {
 		start, open := strings.CutSuffix(want, "*")
-		if s == want || open && s != "" && strings.HasPrefix(s, start) {
+		end, closing := strings.CutPrefix(want, "*")
+		if s == want || s != "" && (open && strings.HasPrefix(s, start) || closing && strings.HasSuffix(s, end)) {
 			return true
 		}
 	}
@@ -163,7 +168,7 @@ func (o *Operation) rank() [4]int {
 	exact := 0
 	for _, c := range o.Where {
 		exact += 2
-		if slices.ContainsFunc(c.Values, func(s string) bool { return strings.HasSuffix(s, "*") }) {
+		if slices.ContainsFunc(c.Values, func(s string) bool { return strings.HasPrefix(s, "*") || strings.HasSuffix(s, "*") }) {
 			exact--
 		}
 	}

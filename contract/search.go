@@ -373,45 +373,50 @@ func (l *LookUp) itemsOf(document any) ([]any, error) {
 		}
 		return []any{found}, nil
 	}
-	if len(l.Items) > 0 {
-		if _, ok := Path(l.Items.Segments()[0]).Find(document); !ok {
-			return nil, errors.New("the look-up's answer holds nothing at " + string(l.Items))
-		}
-	}
-	at := l.Items.all(document)
-	if l.Answer == FormatJSON && len(at) == 0 && len(l.Items.Segments()) < 2 {
-		return nil, errors.New("the look-up's answer holds nothing at " + string(l.Items))
-	}
 	var items []any
-	for _, v := range at {
-		list, isList := v.([]any)
-		switch {
-		case isList:
-			items = append(items, list...)
-		case l.Answer == FormatXML:
-			if v != "" {
-				items = append(items, v)
+	var walk func(v any, path []string, outer bool) error
+	walk = func(v any, path []string, outer bool) error {
+		nothing := errors.New("the look-up's answer holds nothing at " + string(l.Items))
+		switch at := v.(type) {
+		case []any:
+			if len(path) == 0 {
+				items = append(items, at...)
+				return nil
 			}
-		default:
-			return nil, errors.New("the look-up's answer is not a list")
+			for _, one := range at {
+				if err := walk(one, path, false); err != nil {
+					return err
+				}
+			}
+			return nil
+		case map[string]any:
+			if len(path) == 0 {
+				break
+			}
+			if next, ok := at[path[0]]; ok {
+				return walk(next, path[1:], false)
+			}
+			if l.Answer == FormatXML && !outer {
+				return nil
+			}
+			return nothing
 		}
+		if l.Answer != FormatXML || outer {
+			return nothing
+		}
+		// In XML one item looks like none of a list, and an empty list like text.
+		if v != "" {
+			if len(path) > 0 {
+				return nothing
+			}
+			items = append(items, v)
+		}
+		return nil
 	}
-	if l.Answer == FormatJSON && len(at) == 0 && !l.passesList(document) {
-		return nil, errors.New("the look-up's answer holds nothing at " + string(l.Items))
+	if err := walk(document, l.Items.Segments(), true); err != nil {
+		return nil, err
 	}
 	return items, nil
-}
-
-// passesList says that the path to the items passes a list that is empty, so that there is nothing behind it.
-func (l *LookUp) passesList(document any) bool {
-	segments := l.Items.Segments()
-	for n := 1; n < len(segments); n++ {
-		v, ok := Path(strings.Join(segments[:n], ".")).Find(document)
-		if list, isList := v.([]any); ok && isList {
-			return len(list) == 0
-		}
-	}
-	return false
 }
 
 // item keeps an item if it is this operation's, and returns its reference.

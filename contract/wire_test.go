@@ -107,6 +107,7 @@ func TestMatch(t *testing.T) {
 		{"an action under another case", sent("POST", "/f", asForm, "action=Run"), "form"},
 		{"a form that breaks", sent("POST", "/f", asForm, "Action=List&x=%zz"), ""},
 		{"a form with semicolons", sent("POST", "/f", asForm, "Action=List;Action=Run"), ""},
+		{"a reading action of a body that is not there", sent("POST", "/f?Action=List", asForm, ""), ""},
 		{"no action", sent("POST", "/f", asForm, "X=1"), ""},
 		{"an action of a GET", sent("GET", "/f?Action=Run", "", ""), "get_effect"},
 		{"a header", sent("POST", "/t", "application/x-amz-json-1.0", "{}", "X-Target", "Svc.Start"), "target"},
