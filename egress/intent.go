@@ -224,7 +224,7 @@ func (r *Route) freeze(call *provider.RawCall, op *contract.Operation, intent *e
 	}
 	intent.RequestScope = call.Scope()
 	intent.Terms.Managed = r.raw.Held()
-	if intent.Terms.LookUp && !provider.LooksUp(intent.Request) {
+	if intent.Terms.LookUp && !provider.LooksUp(op, request) {
 		intent.Terms.LookUp = false
 	}
 	return nil

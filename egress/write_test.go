@@ -1,6 +1,7 @@
 package egress_test
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -218,10 +219,22 @@ func TestTheCallerHangsUp(t *testing.T) {
 	t.Parallel()
 	c := startTwin(t, "refunds#1 hold=500ms")
 	w := newWorld(t, c.BaseURL)
-	form := "payment_intent=pi_1&amount=480&currency=eur"
-	r := request(t, "POST", w.base+"/v1/refunds", form, "Content-Type=application/x-www-form-urlencoded", "Effectonce-Intent=refund:1")
-	client := http.Client{Timeout: 200 * time.Millisecond}
-	if _, err := client.Do(r); err == nil {
+	ctx, hangUp := context.WithCancel(t.Context())
+	r := request(t, "POST", w.base+"/v1/refunds", "payment_intent=pi_1&amount=480&currency=eur", "Content-Type=application/x-www-form-urlencoded", "Effectonce-Intent=refund:1").WithContext(ctx)
+	gone := make(chan error)
+	go func() {
+		response, err := http.DefaultClient.Do(r)
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		gone <- err
+	}()
+	eventually(t, "the request at the provider", func() bool {
+		log, err := c.Requests(t.Context())
+		return err == nil && log.Total == 1
+	})
+	hangUp()
+	if err := <-gone; err == nil {
 		t.Fatal("the client did not hang up")
 	}
 	eventually(t, "the success on record", func() bool {
@@ -243,6 +256,10 @@ func TestAThousandWritesAtOnce(t *testing.T) {
 		if err := r.ParseForm(); err != nil {
 			t.Error(err)
 		}
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
 		if _, twice := keys.LoadOrStore(r.Header.Get("Idempotency-Key"), true); !twice {
 			seen.Add(1)
 		}
@@ -250,7 +267,7 @@ func TestAThousandWritesAtOnce(t *testing.T) {
 		fmt.Fprintf(w, `{"id":"re_%s","object":"refund","metadata":{"effectonce":%q}}`, r.Form.Get("payment_intent"), r.Form.Get("metadata[effectonce]"))
 	}))
 	t.Cleanup(upstream.Close)
-	w := newWorldOn(t, openSQLite(t), upstream.URL)
+	w := newWorldOn(t, openSQLite(t), upstream.URL, func(o *egress.Options) { o.Terms.CallTimeout = time.Minute; o.Wait = time.Minute })
 	const n = 1000
 	var wait sync.WaitGroup
 	for i := range n {

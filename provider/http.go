@@ -68,8 +68,6 @@ type HTTP struct {
 	lookUps       http.RoundTripper
 	now           func() time.Time
 	scope         *scope
-	// sign authenticates a look-up in another way than with the credential alone; nil: with it.
-	sign func(*http.Request) error
 }
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")

@@ -126,11 +126,7 @@ func (s *search) fetch(ctx context.Context, cursor string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	sign := s.http.sign
-	if sign == nil {
-		sign = func(r *http.Request) error { return s.http.authenticate(r, s.secret) }
-	}
-	if err := sign(request); err != nil {
+	if err := s.http.authenticate(request, s.secret); err != nil {
 		return nil, err
 	}
 	response, err := s.http.lookUps.RoundTrip(request.WithContext(ctx))

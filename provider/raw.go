@@ -320,35 +320,3 @@ func (c *RawCall) redacted(end effectonce.End, secret string) effectonce.End {
 	}
 	return end
 }
-
-// LookUp implements [effectonce.Provider] like [HTTP.LookUp]. A look-up of a kind that is not known here is unavailable.
-func (c *RawCall) LookUp(ctx context.Context, call effectonce.Call) effectonce.Finding {
-	f, h, secret, failed := c.ready(ctx, call.Request)
-	if failed != nil {
-		return unavailable(failed.Failure.Message)
-	}
-	if f.LookUp == nil {
-		return unavailable("the request has no look-up that can be made from it")
-	}
-	h.sign = func(request *http.Request) error {
-		for name, value := range c.raw.http.fixed {
-			request.Header.Set(name, value)
-		}
-		for name, values := range c.secrets {
-			request.Header[name] = slices.Clone(values)
-		}
-		if !c.raw.Held() {
-			return nil
-		}
-		return c.raw.authenticate(request, nil, secret, f.Signed)
-	}
-	s := search{http: h, look: f.LookUp, call: call, secret: secret, seen: map[string]bool{}}
-	finding := s.run(ctx)
-	for _, one := range secretsIn(secret, c.secrets) {
-		finding.Detail, finding.Reference = redact(finding.Detail, one), redact(finding.Reference, one)
-		if finding.Result != nil {
-			finding.Result = []byte(redact(string(finding.Result), one))
-		}
-	}
-	return finding
-}

@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -35,14 +34,13 @@ type frozenRaw struct {
 	InRequest  string `json:"scope_in_request,omitempty"`
 	APIVersion string `json:"api_version,omitempty"`
 	// Signed is for what its client signed, where the contract's requests are signed.
-	Signed  signedScope   `json:"signed,omitzero"`
-	Method  string        `json:"method"`
-	Path    string        `json:"path"`
-	Query   string        `json:"query,omitempty"`
-	Headers []rawHeader   `json:"headers,omitempty"`
-	Body    string        `json:"body,omitempty"`
-	Bytes   string        `json:"body_base64,omitempty"` // instead of Body, where that is no text
-	LookUp  *frozenLookUp `json:"look_up,omitempty"`
+	Signed  signedScope `json:"signed,omitzero"`
+	Method  string      `json:"method"`
+	Path    string      `json:"path"`
+	Query   string      `json:"query,omitempty"`
+	Headers []rawHeader `json:"headers,omitempty"`
+	Body    string      `json:"body,omitempty"`
+	Bytes   string      `json:"body_base64,omitempty"` // instead of Body, where that is no text
 }
 
 const frozenRawVersion = 1
@@ -180,9 +178,6 @@ func (c *RawCall) Freeze(o *contract.Operation, request contract.Request) ([]byt
 	if err := c.raw.freezeScope(&f, o, request); err != nil {
 		return nil, err
 	}
-	if f.LookUp, err = c.raw.freezeLookUp(o, request); err != nil {
-		return nil, err
-	}
 	// Whether it can be sent is found out now, and not when somebody waits for it.
 	if _, err := o.Inject(f.request(), "0123456789abcdef0123456789abcdef", strings.Repeat("0", contract.StampLength), c.raw.http.now()); err != nil {
 		return nil, invalid("request", "has no place for the downstream key or the stamp: "+err.Error(), "send it as the provider's documentation shows it, not compressed")
@@ -219,73 +214,4 @@ func (r *Raw) freezeScope(f *frozenRaw, o *contract.Operation, request contract.
 		}
 	}
 	return nil
-}
-
-// LooksUp reports whether a frozen request has a look-up that can be made from it.
-func LooksUp(request []byte) bool {
-	f, err := parseFrozenRaw(request)
-	return err == nil && f.LookUp != nil
-}
-
-// freezeLookUp renders the look-up from the request; nil where there is none, or none that can be made from it.
-func (r *Raw) freezeLookUp(o *contract.Operation, request contract.Request) (*frozenLookUp, error) {
-	l := o.LookUp
-	if l == nil || cmp.Or(l.By, contract.ByStamp) != contract.ByStamp || cmp.Or(l.Method, http.MethodGet) != http.MethodGet || cmp.Or(l.Answer, contract.FormatJSON) != contract.FormatJSON || l.Single {
-		return nil, nil
-	}
-	body, err := bodyFields(request)
-	if err != nil {
-		return nil, err
-	}
-	h := r.http
-	h.operation = o
-	f, err := h.frozenLookUp(pathFields(o.Path, request.Path), body)
-	if err != nil {
-		// It can be sent, and not be looked up: that is for the terms to know.
-		return nil, nil
-	}
-	return f, nil
-}
-
-// bodyFields are the fields of a form or of a JSON object, for templates; nil where the body is neither.
-func bodyFields(r contract.Request) (map[string]any, error) {
-	switch kind := strings.ToLower(r.Header.Get("Content-Type")); {
-	case strings.HasPrefix(kind, "application/x-www-form-urlencoded"):
-		values, err := url.ParseQuery(string(r.Body))
-		if err != nil {
-			return nil, invalid("body", "is not a form", "encode it")
-		}
-		flat := map[string]any{}
-		for name, v := range values {
-			flat[name] = v[0]
-		}
-		tree, err := nested(flat, "body")
-		if err != nil {
-			// Lists without an index, for example: templates do not see them.
-			return flat, nil
-		}
-		return tree.(map[string]any), nil
-	case strings.Contains(kind, "json"), kind == "":
-		v, err := contract.DecodeBody(r.Body, false)
-		if err != nil {
-			return nil, nil
-		}
-		object, _ := v.(map[string]any)
-		return object, nil
-	}
-	return nil, nil
-}
-
-// pathFields are what the placeholders of a path stand for, where each is a whole segment.
-func pathFields(template, path string) map[string]any {
-	fields := map[string]any{}
-	segments := strings.Split(path, "/")
-	for i, want := range strings.Split(template, "/") {
-		if i < len(segments) && strings.HasPrefix(want, "{") && strings.HasSuffix(want, "}") {
-			if s, err := url.PathUnescape(segments[i]); err == nil {
-				fields[want[1:len(want)-1]] = s
-			}
-		}
-	}
-	return fields
 }
