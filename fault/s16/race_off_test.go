@@ -2,4 +2,6 @@
 
 package s16_test
 
+const raced = false
+
 var kinds = []kind{keyed, stripe, lookUp, strict, none}
