@@ -347,3 +347,11 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		<-tick.C
 	}
 }
+
+// undescribing is a contract that describes no write.
+func undescribing(t testing.TB) *contract.Contract {
+	t.Helper()
+	c := *stripe(t)
+	c.Operations = map[string]*contract.Operation{"refunds.create": c.Operations["refunds.create"]}
+	return &c
+}
