@@ -119,12 +119,16 @@ func (s *graphqlScanner) next() {
 	rest := s.text[s.at:]
 	switch c := rest[0]; {
 	case strings.HasPrefix(rest, `"""`):
-		end := strings.Index(strings.ReplaceAll(rest[3:], `\"""`, `....`), `"""`)
-		if end < 0 {
-			s.fail()
-			return
+		for s.at += 3; !strings.HasPrefix(s.text[s.at:], `"""`); s.at++ {
+			if strings.HasPrefix(s.text[s.at:], `\"""`) {
+				s.at += 3
+			}
+			if s.at >= len(s.text) {
+				s.fail()
+				return
+			}
 		}
-		s.at += end + 6
+		s.at += 3
 	case c == '"':
 		s.at++
 		for s.at < len(s.text) && s.text[s.at] != '"' {

@@ -126,14 +126,8 @@ func (o *Operation) put(r Request, spot Spot, value any) (Request, error) {
 
 func (o *Operation) putBody(r Request, spot Spot, value any) (Request, error) {
 	form := o.Encoding == EncodingForm || spot.Place == PlaceForm
-	if len(r.Body) == 0 {
-		t := "application/json"
-		if form {
-			t = "application/x-www-form-urlencoded"
-		}
-		if r.Header.Get("Content-Type") == "" {
-			r.Header.Set("Content-Type", t)
-		}
+	if form && len(r.Body) == 0 && r.mediaType() == "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	switch {
 	case form && r.isForm():
@@ -153,8 +147,14 @@ func (o *Operation) putBody(r Request, spot Spot, value any) (Request, error) {
 
 func setBody(r Request, segments []string, value any) (Request, error) {
 	body := r.Body
-	if len(strings.TrimSpace(string(body))) == 0 {
+	if len(body) == 0 {
 		body = []byte("{}")
+		if r.mediaType() == "" {
+			r.Header.Set("Content-Type", "application/json")
+		}
+	}
+	if (r.mediaType() != "" || len(r.Body) > 0) && !r.isJSON() {
+		return r, fmt.Errorf("the body is %q, and the operation takes JSON", r.mediaType())
 	}
 	changed, err := setJSON(body, segments, value)
 	if err != nil {

@@ -59,12 +59,14 @@ func (s *jsonScanner) value(depth int) (jsonNode, error) {
 	case '{':
 		n.kind = '{'
 		s.at++
+		seen := map[string]bool{}
 		for s.space(); s.text[s.at] != '}'; s.space() {
 			m := jsonMember{start: s.at}
 			m.name = s.string()
-			if slices.ContainsFunc(n.members, func(o jsonMember) bool { return o.name == m.name }) {
+			if seen[m.name] {
 				return n, fmt.Errorf("the body holds %q twice", m.name)
 			}
+			seen[m.name] = true
 			var err error
 			if m.value, err = s.value(depth + 1); err != nil {
 				return n, err
@@ -119,6 +121,15 @@ func (n jsonNode) member(name string) (jsonNode, bool) {
 	return jsonNode{}, false
 }
 
+func (n jsonNode) otherSpelling(name string) (string, bool) {
+	for _, m := range n.members {
+		if m.name != name && strings.EqualFold(m.name, name) {
+			return m.name, true
+		}
+	}
+	return "", false
+}
+
 // edit is a stretch of a text and what takes its place.
 type edit struct {
 	start, end int
@@ -152,7 +163,12 @@ func setJSON(text []byte, segments []string, value any) ([]byte, error) {
 		if at.kind != '{' {
 			return nil, fmt.Errorf("the body holds something at %s that is no object", strings.Join(segments[:i], "."))
 		}
-		if text, at, err = dropOtherSpellings(text, segments[:i], at, segment); err != nil {
+		if i < len(segments)-1 {
+			// What else is in it belongs to the caller, so it cannot be taken out.
+			if name, other := at.otherSpelling(segment); other {
+				return nil, fmt.Errorf("the body holds %s, which some servers read as %s", name, segment)
+			}
+		} else if text, at, err = dropOtherSpellings(text, segments[:i], at, segment); err != nil {
 			return nil, err
 		}
 		next, ok := at.member(segment)
@@ -188,8 +204,20 @@ func nestedJSON(names []string, spelled []byte) string {
 	return s
 }
 
+// spellingsMax bounds the spellings of a name that are taken out; each costs a reading of the text.
+const spellingsMax = 4
+
 // dropOtherSpellings takes members out whose names differ from name only by case, and finds the object again.
 func dropOtherSpellings(text []byte, path []string, object jsonNode, name string) ([]byte, jsonNode, error) {
+	spellings := 0
+	for _, m := range object.members {
+		if strings.EqualFold(m.name, name) {
+			spellings++
+		}
+	}
+	if spellings > spellingsMax {
+		return nil, object, fmt.Errorf("the body holds %s in %d spellings", name, spellings)
+	}
 	for i, m := range object.members {
 		if m.name == name || !strings.EqualFold(m.name, name) {
 			continue

@@ -122,6 +122,8 @@ func TestMatch(t *testing.T) {
 		{"a batch", sent("POST", "/graphql", asJSON, `[{"query":"{ shop }"},{"query":"mutation { pay { id } }"}]`), ""},
 		{"a document twice", sent("POST", "/graphql", asJSON, `{"query":"{ shop }","query":"mutation { pay { id } }"}`), ""},
 		{"a mutation in a comment", sent("POST", "/graphql", asJSON, `{"query":"# mutation { pay }\n{ shop }"}`), "queries"},
+		{"a mutation in a block string", sent("POST", "/graphql", asJSON, `{"query":"{ shop(q: \"\"\"} \\\"\"\" mutation { pay }\"\"\") { a } }"}`), "queries"},
+		{"a block string without end", sent("POST", "/graphql", asJSON, `{"query":"{ shop(q: \"\"\"} ) { a } }"}`), ""},
 		{"a mutation in a string", sent("POST", "/graphql", asJSON, `{"query":"{ shop(q: \"} mutation { pay }\") { a } }"}`), "queries"},
 		{"the rest of a path", sent("POST", "/rest/a/b/c", asJSON, "{}"), "rest"},
 		{"a verb behind a colon", sent("POST", "/v/7:cancel", asJSON, "{}"), "cancel"},
@@ -214,6 +216,7 @@ func TestInjectRefuses(t *testing.T) {
 		"a list":                     sent("POST", "/j/1/pays", asJSON, "[1]"),
 		"no JSON":                    sent("POST", "/j/1/pays", asJSON, "{"),
 		"a field twice":              sent("POST", "/j/1/pays", asJSON, `{"a":1,"a":2}`),
+		"the stamp's object in case": sent("POST", "/h", asJSON, `{"Meta":{"x":1}}`),
 		"text in the stamp's object": sent("POST", "/h", asJSON, `{"meta":"x"}`),
 		"a part of several":          sent("POST", "/j/1/pays", "multipart/form-data; boundary=x", "--x--"),
 	} {
