@@ -44,10 +44,11 @@ var rooms = map[string]room{
 	"store/storetest":       {[]string{".", "canon"}, "the conformance suite knows the port and no driver"},
 	"store/postgres/pgtest": {nil, "it starts databases for tests; it knows no schema and no rules"},
 	"fault/twin":            {nil, "the twin stands for a provider, which knows nothing of Effectonce"},
+	"fault/twin/general":    {[]string{"contract", "fault/twin"}, "a contract is the script that this twin plays; it knows nothing else of the project"},
 	"fault":                 {[]string{".", "canon", "contract", "provider", "policy", "config", "worker", "fault/twin", "store/memory", "store/sqlite"}, "the fault kit wraps ports; it knows no surface"},
 	"fault/sim":             {[]string{".", "canon", "worker", "journal", "fault", "fault/twin", "store/memory"}, "the simulator drives the guard and the ports; it knows no surface"},
 
-	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "egress", "client", "journal", "events", "store/memory", "store/sqlite", "store/postgres", "fault", "fault/twin"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
+	"cmd/effectonce": {[]string{".", "canon", "policy", "contract", "provider", "worker", "config", "api", "egress", "client", "journal", "events", "store/memory", "store/sqlite", "store/postgres", "fault", "fault/twin", "fault/twin/general"}, "cmd composes; it takes the twin and the probe from the fault kit, for the commands of these names"},
 }
 
 // onlyTests lists packages that may import testing although their files are not tests.

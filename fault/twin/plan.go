@@ -2,6 +2,7 @@ package twin
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -83,13 +84,18 @@ type Plan []Step
 
 // ParsePlan reads a plan; an empty line is an empty plan. Errors name the step and what would be right.
 func ParsePlan(line string) (Plan, error) {
+	return ParsePlanOf(line, []Target{TargetRefunds, TargetLookup, TargetAny})
+}
+
+// ParsePlanOf is ParsePlan for a provider with these targets. [TargetLookup] stands for requests without an effect.
+func ParsePlanOf(line string, targets []Target) (Plan, error) {
 	var plan Plan
 	for text := range strings.SplitSeq(line, ";") {
 		text = strings.TrimSpace(text)
 		if text == "" {
 			continue
 		}
-		step, err := parseStep(text)
+		step, err := parseStep(text, targets)
 		if err != nil {
 			return nil, fmt.Errorf("step %q: %w", text, err)
 		}
@@ -130,13 +136,13 @@ func (s Step) matches(t Target, n int) bool {
 	return s.Target == t && (s.From == 0 || s.From <= n && n <= s.To)
 }
 
-func parseStep(text string) (Step, error) {
+func parseStep(text string, targets []Target) (Step, error) {
 	fields := strings.Fields(text)
 	if len(fields) != 2 && len(fields) != 3 {
 		return Step{}, fmt.Errorf("want TARGET#COUNT [WHEN] WHAT, as in %q", "refunds#1 after-effect drop")
 	}
 	var s Step
-	if err := s.parseTarget(fields[0]); err != nil {
+	if err := s.parseTarget(fields[0], targets); err != nil {
 		return Step{}, err
 	}
 	if err := s.parseWhat(fields[len(fields)-1]); err != nil {
@@ -149,13 +155,15 @@ func parseStep(text string) (Step, error) {
 	return s, s.check()
 }
 
-func (s *Step) parseTarget(text string) error {
+func (s *Step) parseTarget(text string, targets []Target) error {
 	target, count, ok := strings.Cut(text, "#")
 	s.Target = Target(target)
-	switch s.Target {
-	case TargetRefunds, TargetLookup, TargetAny:
-	default:
-		return fmt.Errorf("target %q is none of refunds, lookup, any", target)
+	if !slices.Contains(targets, s.Target) {
+		var names []string
+		for _, t := range targets {
+			names = append(names, string(t))
+		}
+		return fmt.Errorf("target %q is none of %s", target, strings.Join(names, ", "))
 	}
 	if !ok {
 		return fmt.Errorf("the count is missing: %s#1, %s#2-3 or %s#*", target, target, target)

@@ -1,0 +1,326 @@
+package general
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/effectonce/effectonce/contract"
+)
+
+// read answers a request without an effect: a look-up of the contract, a sweep, a resource by its id, or nothing.
+func (s *Server) read(in incoming, seen *Received) reply {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	seen.Outcome = "listed"
+	if in.Method == http.MethodHead || in.Method == http.MethodOptions {
+		return reply{status: http.StatusOK}
+	}
+	visible := []*Effect{}
+	for _, e := range slices.Backward(s.effects) {
+		if s.now().Sub(e.At) >= s.lag && s.config.Breaks != BreaksLookUp {
+			visible = append(visible, e)
+		}
+	}
+	if p, ok := s.listed(in, visible); ok {
+		return p
+	}
+	for _, e := range visible {
+		if e.operation.Path != "" && pathAndID(e) == in.Path {
+			return s.success(e)
+		}
+	}
+	seen.Outcome = CaseMissing
+	return s.refusal(in.operation, CaseMissing, s.values(in.operation, in.Request))
+}
+
+// pathAndID is where a resource can be read in the manner of most APIs: its id under where it was made.
+func pathAndID(e *Effect) string {
+	return strings.TrimSuffix(e.request.Path, "/") + "/" + url.PathEscape(e.ID)
+}
+
+// listed answers a request that is a look-up or a sweep of an operation; ok is false if it is none. Several operations can be listed by one
+// request. The lock is held.
+func (s *Server) listed(in incoming, visible []*Effect) (p reply, ok bool) {
+	var items []any
+	var references []string
+	var first *contract.LookUp
+	var of *contract.Operation
+	for _, name := range slices.Sorted(maps.Keys(s.contract.Operations)) {
+		o := s.contract.Operations[name]
+		for _, l := range s.lists(o) {
+			if !isRequestOf(l, in) || first != nil && (first.Items != l.Items || first.Single != l.Single) {
+				continue
+			}
+			if first == nil {
+				first, of = l, o
+			}
+			for _, e := range visible {
+				if e.operation != o || l.Horizon > 0 && s.now().Sub(e.At) >= l.Horizon || !s.selects(l, in, e) {
+					continue
+				}
+				if slices.Contains(references, e.ID) {
+					continue
+				}
+				items = append(items, s.item(l, e))
+				references = append(references, e.ID)
+			}
+		}
+	}
+	if first == nil {
+		return reply{}, false
+	}
+	if first.Single {
+		return s.single(first, of, in, items), true
+	}
+	return s.page(first, of, in, items, references), true
+}
+
+// lists are an operation's look-ups, and its sweep as one.
+func (s *Server) lists(o *contract.Operation) []*contract.LookUp {
+	lists := slices.Clone(o.LookUps)
+	if len(lists) == 0 && o.LookUp != nil {
+		lists = append(lists, o.LookUp)
+	}
+	return lists
+}
+
+// isRequestOf says whether a request has the form of a look-up, whatever it looks for.
+func isRequestOf(l *contract.LookUp, in incoming) bool {
+	method := l.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	if in.Method != method || !fitsPath(l.Path, in.Path) {
+		return false
+	}
+	if method != http.MethodPost {
+		return true
+	}
+	tree := decoded(in.Request)
+	for path, text := range leaves(l.Body, nil) {
+		if got := at(tree, path); !strings.Contains(text, "{") && got != "" && got != text {
+			return false
+		}
+	}
+	return true
+}
+
+func fitsPath(template, path string) bool {
+	want, got := strings.Split(strings.Trim(template, "/"), "/"), strings.Split(strings.Trim(path, "/"), "/")
+	if len(want) != len(got) {
+		return false
+	}
+	for i, w := range want {
+		before, inner, has := strings.Cut(w, "{")
+		_, after, _ := strings.Cut(inner, "}")
+		if !has && w != got[i] || has && (len(got[i]) <= len(before)+len(after) || !strings.HasPrefix(got[i], before) || !strings.HasSuffix(got[i], after)) {
+			return false
+		}
+	}
+	return true
+}
+
+// selects says whether a look-up's request asks for an effect: it is what somebody would send who looks for that one. A filter that the request
+// leaves out selects all.
+func (s *Server) selects(l *contract.LookUp, in incoming, e *Effect) bool {
+	known := contract.Known{Key: e.Key, Stamp: e.Stamp, Reference: e.ID}
+	if known.Key == "" {
+		known.Key = "none"
+	}
+	if known.Stamp == "" {
+		known.Stamp = "none"
+	}
+	search, err := e.operation.Search(l, e.request, known)
+	if err != nil {
+		return false
+	}
+	want, more := search.Next()
+	if !more || !samePath(want.Path, in.Path) {
+		return false
+	}
+	asked, wanted := formFields(in.Query), formFields(want.Query)
+	for name, text := range l.Query {
+		if strings.Contains(text, "{") && !agree(name, asked, wanted) {
+			return false
+		}
+	}
+	if want.Method != http.MethodPost {
+		return true
+	}
+	got, expected := decoded(in.Request), decoded(want)
+	for path, text := range leaves(l.Body, nil) {
+		if asks := at(got, path); strings.Contains(text, "{") && asks != "" && asks != at(expected, path) {
+			return false
+		}
+	}
+	return true
+}
+
+func samePath(a, b string) bool {
+	x, errX := url.PathUnescape(a)
+	y, errY := url.PathUnescape(b)
+	return errX == nil && errY == nil && strings.TrimSuffix(x, "/") == strings.TrimSuffix(y, "/")
+}
+
+// agree says that a request does not ask for another value of a parameter than is wanted.
+func agree(name string, asked, wanted [][2]string) bool {
+	value := func(fields [][2]string) (string, bool) {
+		i := slices.IndexFunc(fields, func(f [2]string) bool { return f[0] == name })
+		if i < 0 {
+			return "", false
+		}
+		return fields[i][1], true
+	}
+	a, asks := value(asked)
+	w, has := value(wanted)
+	return !asks || has && a == w
+}
+
+// leaves are the texts of a body's template, by their path with a zero byte between names.
+func leaves(v any, at []string) map[string]string {
+	found := map[string]string{}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, child := range v {
+			maps.Copy(found, leaves(child, append(slices.Clone(at), name)))
+		}
+	case []any:
+		for i, child := range v {
+			maps.Copy(found, leaves(child, append(slices.Clone(at), strconv.Itoa(i))))
+		}
+	case string:
+		found[strings.Join(at, "\x00")] = v
+	}
+	return found
+}
+
+func at(tree any, path string) string {
+	for name := range strings.SplitSeq(path, "\x00") {
+		switch v := tree.(type) {
+		case map[string]any:
+			tree = v[name]
+		case []any:
+			i, err := strconv.Atoi(name)
+			if err != nil || i >= len(v) {
+				return ""
+			}
+			tree = v[i]
+		default:
+			return ""
+		}
+	}
+	if tree == nil {
+		return ""
+	}
+	return fmt.Sprint(tree)
+}
+
+// item is a resource as a list shows it.
+func (s *Server) item(l *contract.LookUp, e *Effect) any {
+	play := s.play(e.operation)
+	switch {
+	case play.Item != nil:
+		item, _ := fill(play.Item, s.valuesOf(e))
+		return item
+	case play.Resource != nil && play.Answer == nil:
+		return copied(e.Resource)
+	}
+	item := s.marked(copied(e.Resource), l.Reference, l.Stamp, l.Key, e)
+	if s.config.Breaks == BreaksStamp && l.Stamp != "" {
+		drop(item, l.Stamp.Segments())
+	}
+	return item
+}
+
+func (s *Server) single(l *contract.LookUp, o *contract.Operation, in incoming, items []any) reply {
+	if len(items) > 0 {
+		return s.encodeAs(l.Answer, http.StatusOK, set(nil, l.Items.Segments(), items[0]))
+	}
+	p := s.refusal(o, CaseMissing, s.values(o, in.Request))
+	if len(l.AbsentStatus) > 0 {
+		p.status = l.AbsentStatus[0]
+	}
+	return p
+}
+
+// page is one page of a list, in the manner of the contract's paging.
+func (s *Server) page(l *contract.LookUp, o *contract.Operation, in incoming, items []any, references []string) reply {
+	size := s.behaviour.Page
+	if size == 0 {
+		size = usualPage
+	}
+	if n, err := strconv.Atoi(parameter(l, in, s.behaviour.Limit)); err == nil && n > 0 && n < size {
+		size = n
+	}
+	begin, cursor := 0, parameter(l, in, l.Paging.Parameter)
+	switch l.Paging.Kind {
+	case contract.PagingStartingAfter, contract.PagingCursor:
+		id := strings.TrimPrefix(cursor, "after:")
+		if i := slices.Index(references, id); cursor != "" && i < 0 {
+			return s.refusal(o, CaseInvalid, s.values(o, in.Request))
+		} else if cursor != "" {
+			begin = i + 1
+		}
+	case contract.PagingPage:
+		first := 1
+		if l.Paging.First != nil {
+			first = *l.Paging.First
+		}
+		if n, err := strconv.Atoi(cursor); err == nil {
+			begin = min(max(n-first, 0)*size, len(items))
+		}
+	default:
+		size = len(items)
+	}
+	end := min(begin+size, len(items))
+	shown := append([]any{}, items[begin:end]...)
+	var body any = map[string]any{}
+	if extra := s.play(o).List; extra != nil {
+		body, _ = fill(extra, s.values(o, in.Request))
+	}
+	body = setList(body, l, shown)
+	if l.Paging.More != "" {
+		body = set(body, l.Paging.More.Segments(), end < len(items))
+	}
+	if l.Paging.Next != "" && end < len(items) {
+		body = set(body, l.Paging.Next.Segments(), "after:"+references[end-1])
+	}
+	return s.encodeAs(l.Answer, http.StatusOK, body)
+}
+
+// setList puts items where a look-up reads them. In XML an empty list is an empty element around where its items would be.
+func setList(body any, l *contract.LookUp, shown []any) any {
+	segments := l.Items.Segments()
+	if l.Answer == contract.FormatXML && len(shown) == 0 {
+		if len(segments) > 1 {
+			return set(body, segments[:len(segments)-1], nil)
+		}
+		return body
+	}
+	return set(body, segments, shown)
+}
+
+// parameter reads a parameter of a look-up's request from where it is sent: the query, or the body of a POST.
+func parameter(l *contract.LookUp, in incoming, name string) string {
+	if name == "" {
+		return ""
+	}
+	fields := formFields(in.Query)
+	if l.Method == http.MethodPost {
+		if l.Encoding != contract.EncodingForm {
+			return contract.Path(name).Text(decoded(in.Request))
+		}
+		fields = formFields(string(in.Body))
+	}
+	for _, f := range fields {
+		if f[0] == name {
+			return f[1]
+		}
+	}
+	return ""
+}
