@@ -79,8 +79,8 @@ func (o *Operation) checkDanger(p *problems, at string, r Rule) {
 		case r.Verdict == effectonce.VerdictSucceeded && !(specific && only && s.From >= 400):
 			p.add(at+".verdict", "calls a status outside 200 to 299 a success", "say in body or header what exactly proves it, or use unknown")
 		case s.From < 400:
-			// Some APIs say in the body of a 200 what went wrong.
-			if r.Verdict != effectonce.VerdictSucceeded && !(only && s.From == 200 && (len(r.When.Body) > 0 || len(r.When.Text) > 0)) {
+			// Some APIs say in the body of a 200 what went wrong, or create something that was declined with a 201.
+			if r.Verdict != effectonce.VerdictSucceeded && !(only && (s.From == 200 || s.From == 201) && (len(r.When.Body) > 0 || len(r.When.Text) > 0)) {
 				p.add(at+".verdict", fmt.Sprintf("calls status %d %s", s.From, r.Verdict), "use unknown; the request may have been executed")
 			}
 		case r.Verdict == effectonce.VerdictInFlight && s.To <= 499 && o.Key.Place != "":
