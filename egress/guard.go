@@ -126,8 +126,10 @@ func mark(h http.Header, o effectonce.Outcome) {
 		return
 	}
 	h.Set(HeaderOperation, o.Operation.Key.String())
-	h.Set(HeaderOutcome, string(o.Outcome))
-	h.Set(HeaderNext, string(o.Next))
+	if o.Outcome != "" {
+		h.Set(HeaderOutcome, string(o.Outcome))
+		h.Set(HeaderNext, string(o.Next))
+	}
 	if o.Replayed {
 		h.Set(HeaderReplayed, "true")
 	}

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ func newUpstream(t testing.TB, handler http.HandlerFunc) *upstream {
 	u := &upstream{}
 	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if values, err := url.ParseQuery(string(body)); err == nil {
+			r.Header.Set("X-Test-Stamp", values.Get("metadata[effectonce]"))
+		}
 		u.mu.Lock()
 		u.seen, u.bodies = append(u.seen, r), append(u.bodies, string(body))
 		u.mu.Unlock()
@@ -364,3 +368,6 @@ func TestASlowOrShortBodyIsNotSent(t *testing.T) {
 		t.Errorf("%d requests reached the provider", n)
 	}
 }
+
+// stampIn finds the stamp in a request that an upstream has read already.
+func stampIn(r *http.Request) string { return r.Header.Get("X-Test-Stamp") }

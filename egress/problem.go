@@ -35,7 +35,8 @@ type Problem struct {
 	// Error is the same in the form in which many providers' clients look for it, so that their messages say it.
 	Error ProblemError `json:"error"`
 
-	again bool
+	again   bool
+	outcome effectonce.Outcome
 }
 
 // ProblemError is the code and detail of a problem.
@@ -200,6 +201,7 @@ func (p *Problem) about(o effectonce.Outcome) {
 	if o.Operation.Key.IsZero() {
 		return
 	}
+	p.outcome = o
 	p.Operation, p.Reference = o.Operation.Key.String(), o.Operation.Reference
 	if o.Outcome != "" {
 		p.Outcome, p.Next = o.Outcome, o.Next
@@ -223,16 +225,8 @@ func (p Problem) reply() reply {
 		h.Set("Stripe-Should-Retry", "false")
 		h.Set("X-Should-Retry", "false")
 	}
-	if p.Operation != "" {
-		h.Set(HeaderOperation, p.Operation)
-	}
-	if p.Outcome != "" {
-		h.Set(HeaderOutcome, string(p.Outcome))
-	}
+	mark(h, p.outcome)
 	h.Set(HeaderNext, string(p.Next))
-	if p.Reference != "" && plainText(p.Reference) {
-		h.Set(HeaderReference, p.Reference)
-	}
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
