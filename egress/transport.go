@@ -61,6 +61,9 @@ func (t *Transport) incoming(request *http.Request) (*incoming, error) {
 	if path == "" {
 		path = "/"
 	}
+	if !strings.HasPrefix(path, "/") {
+		return nil, errors.New("egress: the request goes to another path than that of route " + t.route.o.Name + ", and would not be guarded")
+	}
 	if err := checkPath(path, request.URL.RawQuery); err != nil {
 		return nil, err
 	}
