@@ -187,17 +187,27 @@ func (s *Server) encodeAs(format contract.Format, status int, body any) reply {
 	return reply{status: status, header: map[string]string{"Content-Type": "application/json"}, body: encodeJSON(body)}
 }
 
+// successOf is the contract's example of a success.
+func successOf(o *contract.Operation) (contract.Example, bool) {
+	for _, e := range o.Examples {
+		if e.Want == succeeded && !e.Resend && e.Means == "" {
+			return e, true
+		}
+	}
+	return contract.Example{}, false
+}
+
 // success is the answer about an effect.
 func (s *Server) success(e *Effect) reply {
 	o, play := e.operation, s.play(e.operation)
 	status := play.Status
-	if status == 0 {
+	example, shown := successOf(o)
+	switch {
+	case status != 0:
+	case shown:
+		status = example.Status
+	default:
 		status = http.StatusOK
-		if i := slices.IndexFunc(o.Examples, func(e contract.Example) bool {
-			return e.Want == succeeded && !e.Resend && e.Means == ""
-		}); i >= 0 {
-			status = o.Examples[i].Status
-		}
 	}
 	body := copied(e.Resource)
 	if play.Answer != nil {
@@ -207,6 +217,9 @@ func (s *Server) success(e *Effect) reply {
 		body = set(body, o.Reference.Segments(), e.ID)
 	}
 	p := s.encode(o, status, body)
+	for name := range example.Header {
+		p.header[name] = example.Header.Get(name)
+	}
 	for name, v := range play.Header {
 		p.header[name] = filledText(v, s.valuesOf(e))
 	}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -76,9 +77,14 @@ func (s *Server) make(e *Effect) {
 	if play.Resource != nil {
 		e.Resource, _ = fill(play.Resource, s.valuesOf(e))
 	} else {
-		body, isObject := copied(decoded(e.request)).(map[string]any)
-		if !isObject {
-			body = map[string]any{}
+		body := map[string]any{}
+		if example, ok := successOf(o); ok {
+			if shown, isObject := decoded(contract.Request{Body: example.Body}).(map[string]any); isObject {
+				body = shown
+			}
+		}
+		if asked, isObject := copied(decoded(e.request)).(map[string]any); isObject {
+			maps.Copy(body, asked)
 		}
 		e.Resource = s.marked(body, o.Reference, o.Stamp.Path, "", e)
 	}

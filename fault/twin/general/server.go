@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -180,7 +182,7 @@ func (s *Server) provider(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	in := incoming{Request: contract.Request{Method: r.Method, Path: r.URL.EscapedPath(), Query: r.URL.RawQuery, Host: s.host(r), Header: r.Header, Body: body}, gone: r.Context().Done()}
-	in.operation, _ = s.contract.Match(in.Request)
+	in.operation = s.operationOf(in.Request)
 	seen, faults := s.arrive(in)
 	if faults.ending.When == twin.Instead {
 		s.note(seen, "not_reached")
@@ -197,6 +199,32 @@ func (s *Server) provider(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.deliver(w, in, seen, faults.ending, s.react(in, seen, faults))
+}
+
+var looksLikeStamp = regexp.MustCompile(`^[0-9a-f]{22,64}$`)
+
+// operationOf is the operation that a request was before it was stamped: where a contract tells operations apart by whether the field of the stamp is
+// there, the stamped request looks like another one.
+func (s *Server) operationOf(r contract.Request) *contract.Operation {
+	found, _ := s.contract.Match(r)
+	if found == nil || found.Effect == contract.EffectRead {
+		return found
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.contract.Operations)) {
+		o := s.contract.Operations[name]
+		if o == found || o.Method != found.Method || o.Path != found.Path || o.Stamp.Place != contract.PlaceBody || !looksLikeStamp.MatchString(stampOf(o, r)) {
+			continue
+		}
+		tree := decoded(r)
+		drop(tree, o.Stamp.Field.Segments())
+		without := r
+		without.Header, without.Body = r.Header.Clone(), encodeJSON(tree)
+		without.Header.Set("Content-Type", "application/json")
+		if was, ok := s.contract.Match(without); ok && was == o {
+			return o
+		}
+	}
+	return found
 }
 
 // host is where the request would go at the provider, since contracts may find a region in it: the contract's own if the client came by the twin's
