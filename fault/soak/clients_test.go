@@ -128,12 +128,20 @@ func (c *crowd) once(rng *rand.Rand, n int64) (effectonce.Outcome, error) {
 		step, err := to.Decide(ctx, effectonce.Decision{
 			Run: runOf(n), Step: "refund", Tool: in.Tool, Arguments: arguments(rng, n, 1+rng.IntN(2)), Note: "in other words",
 		}, nil)
-		if err != nil {
-			return effectonce.Outcome{}, err
+		if err != nil || step.Decision == nil {
+			return effectonce.Outcome{}, undecided(err)
 		}
 		in.Run, in.Step, in.Arguments = step.Run, step.Step, step.Decision.Arguments
 	}
 	return to.Do(ctx, in, client.WaitFor(wait))
+}
+
+// undecided is why there is no decision to act on yet: the daemon may have seen another's operation, and not yet their decision.
+func undecided(err error) error {
+	if err == nil {
+		return errors.New("the operation was shown without its decision")
+	}
+	return err
 }
 
 // final notes an answer that does not change any more.

@@ -148,8 +148,8 @@ func (e *triggers) work(ctx context.Context, rng *rand.Rand, run, id string) (ef
 		"customer": fmt.Sprintf("e%d", number/refundsPerCustomer), "reason": "in other words",
 	})
 	step, err := to.Decide(ctx, effectonce.Decision{Run: run, Step: "refund", Tool: "stripe.refund", Arguments: args}, nil)
-	if err != nil {
-		return effectonce.Outcome{}, err
+	if err != nil || step.Decision == nil {
+		return effectonce.Outcome{}, undecided(err)
 	}
 	in := client.Intent{Tool: "stripe.refund", Run: run, Step: "refund", Arguments: step.Decision.Arguments}
 	return to.Do(ctx, in, client.WaitFor(wait))
