@@ -139,6 +139,10 @@ func (o *Operation) businessJSON(v *view) (any, error) {
 	for _, spot := range o.injected() {
 		switch spot.Place {
 		case PlaceBody:
+			if o.Stamp.Append != "" && spot == o.Stamp.spot() {
+				o.dropMark(v.json)
+				continue
+			}
 			dropPath(v.json, Path(spot.Name).Segments())
 		case PlaceGraphQLVariable:
 			dropPath(v.json, append([]string{"variables"}, Path(spot.Name).Segments()...))

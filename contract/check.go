@@ -331,6 +331,7 @@ func (o *Operation) checkStamp(p *problems, at string) {
 	if s.LengthMax != 0 && s.LengthMax < StampLengthMin {
 		p.add(at+".stamp.length_max", fmt.Sprintf("leaves %d characters, of which two operations could get the same", s.LengthMax), fmt.Sprintf("at least %d are needed", StampLengthMin))
 	}
+	o.checkMark(p, at)
 	if len(s.Path.Segments()) == 0 {
 		p.add(at+".stamp.path", "is missing", "say where the created resource shows the stamp; one that cannot be read back proves nothing")
 	}

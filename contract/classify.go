@@ -106,7 +106,7 @@ func (o *Operation) success(r Response, document any, bodyErr error) effectonce.
 			return unknown("no_reference", "the answer says success and does not hold "+string(o.Reference))
 		}
 	}
-	if o.Stamp.Echoed && !r.Beginning && o.Stamp.Path.first(document) == "" {
+	if o.Stamp.Echoed && !r.Beginning && o.Stamp.read(o.Stamp.Path.first(document)) == "" {
 		return unknown("no_stamp", "the answer says success and does not show the stamp that was sent")
 	}
 	if r.Beginning {
@@ -128,7 +128,12 @@ func (o *Operation) Foreign(r Response, stamp string) bool {
 		return false
 	}
 	v, ok := o.Stamp.Path.Find(document)
-	return ok && v != nil && o.Stamp.Path.Text(document) != o.Stamp.Cut(stamp)
+	shown := o.Stamp.read(o.Stamp.Path.Text(document))
+	if shown == "" && o.Stamp.Append != "" {
+		// A text without a mark says nothing about whose it is.
+		return false
+	}
+	return ok && v != nil && shown != o.Stamp.Cut(stamp)
 }
 
 func (m Match) holds(r Response, document any, resend bool) bool {

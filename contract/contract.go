@@ -250,6 +250,8 @@ type Stamp struct {
 	List bool
 	// LengthMax cuts the stamp, which has StampLength characters; 0: it is whole.
 	LengthMax int
+	// Append is the mark that a text of the caller's gets at its end, with the stamp in the place of {stamp}; empty: the stamp is the whole field.
+	Append string
 	// InLookUp says that a look-up shows it.
 	InLookUp bool
 	Source   Source

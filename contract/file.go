@@ -154,6 +154,7 @@ type (
 		Path      string `yaml:"path"`
 		Echoed    bool   `yaml:"echoed"`
 		LengthMax int    `yaml:"length_max"`
+		Append    string `yaml:"append"`
 		InLookUp  bool   `yaml:"in_look_up"`
 		Source    string `yaml:"source"`
 	}

@@ -47,7 +47,12 @@ func (o *Operation) Inject(r Request, key, stamp string, firstSent time.Time) (R
 		}
 	}
 	if o.Stamp.Set() && stamp != "" {
-		if out, err = o.put(out, o.Stamp.spot(), o.Stamp.Cut(stamp)); err != nil {
+		if o.Stamp.Append != "" {
+			out, err = o.putMark(out, stamp)
+		} else {
+			out, err = o.put(out, o.Stamp.spot(), o.Stamp.Cut(stamp))
+		}
+		if err != nil {
 			return r, err
 		}
 	}

@@ -168,7 +168,7 @@ func (r *reader) operation(at string, f fileOperation) *Operation {
 	if f.Stamp != nil {
 		o.Stamp = Stamp{
 			Place: r.place(at+".stamp.in", f.Stamp.In, o.Encoding), Field: r.path(at+".stamp.field", f.Stamp.Field), Path: r.path(at+".stamp.path", f.Stamp.Path),
-			At: r.path(at+".stamp.at", f.Stamp.At), List: f.Stamp.List, LengthMax: f.Stamp.LengthMax, InLookUp: f.Stamp.InLookUp,
+			At: r.path(at+".stamp.at", f.Stamp.At), List: f.Stamp.List, LengthMax: f.Stamp.LengthMax, Append: f.Stamp.Append, InLookUp: f.Stamp.InLookUp,
 			Echoed: f.Stamp.Echoed, Source: r.cited(at+".stamp", f.Stamp.Source),
 		}
 	}

@@ -428,7 +428,7 @@ func (s *Search) item(item any) (string, error) {
 	}
 	stamp, key := "", ""
 	if len(l.Stamp) > 0 {
-		stamp = l.Stamp.first(item)
+		stamp = o.Stamp.read(l.Stamp.first(item))
 	}
 	if len(l.Key) > 0 {
 		key = l.Key.first(item)

@@ -108,6 +108,10 @@ func (c *Contract) Resolve(name string, s Settings) (*Operation, error) {
 	if why := o.onlyOnTheWire(); why != "" {
 		return nil, invalid("operation", fmt.Sprintf("%s of %s cannot be called from a template: %s", o.Name, c.Name, why), "send it with the provider's own client through the egress proxy")
 	}
+	if o.Stamp.Append != "" {
+		// A template has no place for a mark within a text: called so, the operation has none.
+		o.Stamp, o.LookUp, o.LookUps = Stamp{}, nil, nil
+	}
 	return o, nil
 }
 
