@@ -39,6 +39,7 @@ var verbs = map[string]verb{
 	"compensate": {2, []int{intents, len(ends)}, (*system).compensate},
 	"work":       {12, []int{5, len(ends), len(findings)}, (*system).work},
 	"stale":      {3, []int{intents, len(ends)}, (*system).stale},
+	"park":       {2, []int{intents, 3}, (*system).park},
 	"waiting":    {2, []int{len(tools), 4}, (*system).waiting},
 	"list":       {3, []int{8, 5}, (*system).list},
 	"document":   {1, []int{3}, (*system).document},

@@ -44,6 +44,8 @@ func intent(i int, began time.Time) effectonce.Intent {
 		in.Resource = "payment:1"
 	case 3:
 		t.Managed = false
+		lookUp()
+		t.ResendWhenAbsent = true
 		in.Resource = "payment:1"
 	case 4:
 		keyed()
@@ -92,7 +94,7 @@ var ends = []effectonce.End{
 	{Verdict: effectonce.VerdictRejected, Failure: effectonce.Failure{Code: "declined", Message: "no money", Status: 402}},
 	{Verdict: effectonce.VerdictUnknown, StoredError: true, Failure: effectonce.Failure{Code: "broken", Status: 500}},
 	{Verdict: effectonce.VerdictNotSent, Failure: effectonce.Failure{Code: "refused"}},
-	{Verdict: effectonce.VerdictRejected, Authoritative: true, Failure: effectonce.Failure{Code: "declined", Status: 402}},
+	{Verdict: effectonce.VerdictRejected, Authoritative: true, Failure: effectonce.Failure{Code: "declined", Status: 402, Answer: `{"error":"no"}`}},
 	{Verdict: effectonce.VerdictThrottled, RetryAfter: 1500 * time.Millisecond, Failure: effectonce.Failure{Code: "throttled", Status: 429}},
 	{Verdict: effectonce.VerdictInFlight, RetryAfter: 2 * time.Second, Failure: effectonce.Failure{Code: "in_flight", Status: 409}},
 	{Verdict: effectonce.VerdictUnknown, RetryAfter: time.Hour, Failure: effectonce.Failure{Code: "timeout"}},

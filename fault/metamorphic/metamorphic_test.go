@@ -66,7 +66,7 @@ func TestEveryStoreTellsTheSameStory(t *testing.T) {
 				commands += len(p)
 				workloads++
 			}
-			if *seedFlag == 1 && *lengthFlag >= 600 || workloads >= 20 {
+			if *lengthFlag >= 600 && (*seedFlag == 1 && workloads >= 4 || workloads >= 20) {
 				reached.check(t)
 			}
 			if testing.Verbose() {

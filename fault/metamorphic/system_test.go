@@ -253,6 +253,21 @@ func (s *system) stale(args []int) answer {
 	return s.touched(i, effectonce.Key{}, said(err, op))
 }
 
+// park lets an operation wait for its provider, or for a while, as background workers do.
+func (s *system) park(args []int) answer {
+	i := s.pick(args[0], func(op effectonce.Operation) bool { return op.State == effectonce.StatePending })
+	cause := effectonce.Parked{Token: s.rows[i].Token, After: time.Duration(args[1]) * 11 * time.Second}
+	if args[1] > 0 {
+		cause.Reason = "too many outcomes of its provider are not known"
+	}
+	t, err := effectonce.Next(s.rows[i], cause, s.rows[i].AsOf)
+	if err != nil {
+		return said(err)
+	}
+	op, err := s.store.Apply(context.Background(), t)
+	return s.touched(i, effectonce.Key{}, said(err, op))
+}
+
 func (s *system) waiting(args []int) answer {
 	var a answer
 	for _, tenant := range []string{effectonce.DefaultTenant, "acme"} {
