@@ -66,6 +66,7 @@ func (o *Operation) check(p *problems, at string) {
 		p.add(at+".path", "does not begin with a slash", "write the path under the base URL")
 	}
 	o.checkShape(p, at)
+	o.checkSweep(p, at)
 	if o.Effect == EffectRead {
 		o.checkRead(p, at)
 		return
@@ -404,7 +405,10 @@ func (o *Operation) checkLookUp(p *problems, at string, l *LookUp) {
 			p.add(at+".absent_status", fmt.Sprintf("takes %d for absence", status), "only a sourced 404 or 410 can mean that; any other answer is no answer")
 		}
 	}
-	paging := l.Paging
+	checkPaging(p, at, l.Paging)
+}
+
+func checkPaging(p *problems, at string, paging Paging) {
 	switch paging.Kind {
 	case PagingNone:
 	case PagingStartingAfter:

@@ -396,6 +396,8 @@ type Operation struct {
 	Examples      []Example
 	// Compensation is how the operation is undone; nil: nobody says.
 	Compensation *Compensation
+	// Sweep says how what it did is listed by time; nil: it cannot be.
+	Sweep *Sweep
 	// Given lists what the operator has to give or may give, by the names of Settings' fields.
 	Given []string
 

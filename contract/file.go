@@ -82,6 +82,7 @@ type (
 		LookUp       *fileLookUp       `yaml:"look_up"`
 		LookUps      []fileLookUp      `yaml:"look_ups"`
 		Compensation *fileCompensation `yaml:"compensation"`
+		Sweep        *fileSweep        `yaml:"sweep"`
 		Given        []string          `yaml:"given"`
 		Verdicts     []fileRule        `yaml:"verdicts"`
 		Examples     []fileExample     `yaml:"examples"`

@@ -193,6 +193,9 @@ func (r *reader) operation(at string, f fileOperation) *Operation {
 	if len(o.LookUps) > 0 {
 		o.LookUp = o.LookUps[0]
 	}
+	if f.Sweep != nil {
+		o.Sweep = r.sweep(at+".sweep", *f.Sweep)
+	}
 	if f.LookUp != nil && len(f.LookUps) > 0 {
 		r.problems.add(at+".look_up", "is given besides look_ups", "put it first into look_ups")
 	}
