@@ -140,6 +140,7 @@ type Swept struct {
 // safe for concurrent use.
 type Sweeper struct {
 	sweep  *Sweep
+	stamp  Stamp
 	look   LookUp
 	first  Request
 	since  time.Time
@@ -157,7 +158,7 @@ func (o *Operation) Sweeping(since time.Time, given map[string]string) (*Sweeper
 	if s == nil {
 		return nil, fmt.Errorf("contract %s does not say how %s is listed by time", o.Contract, o.Name)
 	}
-	w := &Sweeper{sweep: s, since: since, seen: map[string]bool{}}
+	w := &Sweeper{sweep: s, stamp: o.Stamp, since: since, seen: map[string]bool{}}
 	w.look = LookUp{Method: http.MethodGet, Answer: s.Answer, Items: s.Items, Reference: s.Reference, Paging: s.Paging}
 	values := map[string]any{"since": timeText(since, s.Since)}
 	for name, v := range given {
@@ -252,7 +253,7 @@ func (w *Sweeper) Take(r Response) []Swept {
 		if last == "" || len(last) > ReferenceBytesMax {
 			return fail(errors.New("an item has no id at " + string(w.sweep.Reference)))
 		}
-		one := Swept{Reference: last, Stamp: w.sweep.Stamp.first(item)}
+		one := Swept{Reference: last, Stamp: w.stamp.read(w.sweep.Stamp.first(item))}
 		if w.sweep.Created != "" {
 			if one.Created, err = parseTime(w.sweep.Created.first(item), w.sweep.Since); err != nil {
 				return fail(errors.New("an item does not say when it was made at " + string(w.sweep.Created)))

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 	"time"
 
@@ -98,7 +99,8 @@ func (s *Server) marked(tree any, reference, stamp, key contract.Path, e *Effect
 	if reference != "" {
 		tree = set(tree, reference.Segments(), e.ID)
 	}
-	if stamp != "" && e.Stamp != "" && s.config.Breaks != BreaksStamp {
+	// A mark in a text is there already, since the text is the request's.
+	if stamp != "" && e.Stamp != "" && e.operation.Stamp.Append == "" && s.config.Breaks != BreaksStamp {
 		tree = set(tree, stamp.Segments(), e.Stamp)
 	}
 	if key != "" && e.Key != "" {
@@ -107,11 +109,39 @@ func (s *Server) marked(tree any, reference, stamp, key contract.Path, e *Effect
 	return tree
 }
 
-// stampOf reads the stamp of a request.
+// written is when it happened, in a form of a sweep.
+func (e *Effect) written(form string) any {
+	switch form {
+	case "unix":
+		return e.At.Unix()
+	case "unix_ms":
+		return e.At.UnixMilli()
+	case "date":
+		return e.At.UTC().Format(time.DateOnly)
+	}
+	return e.At.UTC().Format(time.RFC3339)
+}
+
+// stampOf reads the stamp of a request: what is at its place, or in a text the last thing that looks like one behind the beginning of its mark.
 func stampOf(o *contract.Operation, r contract.Request) string {
 	if !o.Stamp.Set() {
 		return ""
 	}
+	text := stampField(o, r)
+	if o.Stamp.Append == "" {
+		return text
+	}
+	before, _, _ := strings.Cut(strings.TrimSpace(o.Stamp.Append), "{stamp}")
+	at := strings.LastIndex(text, before)
+	if at < 0 {
+		return ""
+	}
+	return leadingHex.FindString(text[at+len(before):])
+}
+
+var leadingHex = regexp.MustCompile(`^[0-9a-f]{22,64}`)
+
+func stampField(o *contract.Operation, r contract.Request) string {
 	name := string(o.Stamp.Field)
 	first := func(form string) string {
 		for _, f := range formFields(form) {

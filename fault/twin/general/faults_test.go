@@ -157,7 +157,7 @@ func TestEachCaseIsAnsweredAsTheContractHasIt(t *testing.T) {
 	r.counts(2, "at the end")
 }
 
-// A fault plan strikes as in the other twin, counted by operation. S16.1
+// A fault plan strikes as in the other twin, counted by operation. S14.5
 func TestFaultsStrikeWhereThePlanSays(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -210,7 +210,7 @@ func TestFaultsStrikeWhereThePlanSays(t *testing.T) {
 	}
 }
 
-// A key whose first request is being processed is in flight. S7.3
+// A key whose first request is being processed is in flight. S16.17
 func TestAKeyInFlight(t *testing.T) {
 	t.Parallel()
 	r := acmeTwin(t, "payments#1 hold=1h", nil)

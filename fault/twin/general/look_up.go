@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/effectonce/effectonce/contract"
 )
@@ -43,50 +44,96 @@ func pathAndID(e *Effect) string {
 	return strings.TrimSuffix(e.request.Path, "/") + "/" + url.PathEscape(e.ID)
 }
 
+// listing is what a list's request asks for.
+type listing struct {
+	look *contract.LookUp
+	of   *contract.Operation
+	// sweep lists whatever was made at the same place; since is the beginning of the period, zero if none is asked for.
+	sweep bool
+	since time.Time
+}
+
 // listed answers a request that is a look-up or a sweep of an operation; ok is false if it is none. Several operations can be listed by one
 // request. The lock is held.
 func (s *Server) listed(in incoming, visible []*Effect) (p reply, ok bool) {
-	var items []any
-	var references []string
-	var first *contract.LookUp
-	var of *contract.Operation
-	for _, name := range slices.Sorted(maps.Keys(s.contract.Operations)) {
-		o := s.contract.Operations[name]
-		for _, l := range s.lists(o) {
-			if !isRequestOf(l, in) || first != nil && (first.Items != l.Items || first.Single != l.Single) {
-				continue
-			}
-			if first == nil {
-				first, of = l, o
-			}
-			for _, e := range visible {
-				if e.operation != o || l.Horizon > 0 && s.now().Sub(e.At) >= l.Horizon || !s.selects(l, in, e) {
-					continue
-				}
-				if slices.Contains(references, e.ID) {
-					continue
-				}
-				items = append(items, s.item(l, e))
-				references = append(references, e.ID)
-			}
-		}
-	}
-	if first == nil {
+	asked := s.listings(in)
+	if len(asked) == 0 {
 		return reply{}, false
 	}
-	if first.Single {
-		return s.single(first, of, in, items), true
+	first := asked[0]
+	var found []*Effect
+	for _, e := range visible {
+		if slices.ContainsFunc(asked, func(l listing) bool { return s.shows(l, in, e) }) {
+			found = append(found, e)
+		}
 	}
-	return s.page(first, of, in, items, references), true
+	if first.look.Single {
+		return s.single(first, in, found), true
+	}
+	return s.page(first, in, found), true
 }
 
-// lists are an operation's look-ups, and its sweep as one.
-func (s *Server) lists(o *contract.Operation) []*contract.LookUp {
-	lists := slices.Clone(o.LookUps)
-	if len(lists) == 0 && o.LookUp != nil {
-		lists = append(lists, o.LookUp)
+// listings are the look-ups and sweeps that have the form of a request and of one another.
+func (s *Server) listings(in incoming) []listing {
+	var all []listing
+	for _, name := range slices.Sorted(maps.Keys(s.contract.Operations)) {
+		o := s.contract.Operations[name]
+		since, period := sinceOf(o, in)
+		lists := slices.Clone(o.LookUps)
+		for _, l := range lists {
+			if isRequestOf(l, in) && (len(all) == 0 || all[0].look.Items == l.Items && all[0].look.Single == l.Single) {
+				all = append(all, listing{look: l, of: o, since: since})
+			}
+		}
+		if sweep := o.Sweep; period {
+			l := &contract.LookUp{Method: http.MethodGet, Path: sweep.Path, Answer: sweep.Answer, Items: sweep.Items, Stamp: sweep.Stamp, Reference: sweep.Reference, Paging: sweep.Paging}
+			all = append([]listing{{look: l, of: o, sweep: true, since: since}}, all...)
+		}
 	}
-	return lists
+	return all
+}
+
+// sinceOf reads the beginning of the period that a sweep's request asks for.
+func sinceOf(o *contract.Operation, in incoming) (since time.Time, ok bool) {
+	if o.Sweep == nil || in.Method != http.MethodGet || !fitsPath(o.Sweep.Path, in.Path) {
+		return since, false
+	}
+	limited := false
+	for name, template := range o.Sweep.Query {
+		if !strings.Contains(template, "{since}") {
+			continue
+		}
+		limited = true
+		for _, f := range formFields(in.Query) {
+			if f[0] != name {
+				continue
+			}
+			before, after, _ := strings.Cut(template, "{since}")
+			text := strings.TrimSuffix(strings.TrimPrefix(f[1], before), after)
+			for _, form := range []string{time.RFC3339, time.DateOnly} {
+				if at, err := time.Parse(form, text); err == nil {
+					return at, true
+				}
+			}
+			n, err := strconv.ParseInt(text, 10, 64)
+			if o.Sweep.Since == "unix_ms" {
+				return time.UnixMilli(n), err == nil
+			}
+			return time.Unix(n, 0), err == nil
+		}
+	}
+	return since, !limited
+}
+
+// shows says whether a list shows an effect.
+func (s *Server) shows(l listing, in incoming, e *Effect) bool {
+	if e.At.Before(l.since) {
+		return false
+	}
+	if l.sweep {
+		return e.operation.Method == l.of.Method && e.operation.Path == l.of.Path
+	}
+	return e.operation == l.of && (l.look.Horizon == 0 || s.now().Sub(e.At) < l.look.Horizon) && s.selects(l.look, in, e)
 }
 
 // isRequestOf says whether a request has the form of a look-up, whatever it looks for.
@@ -231,25 +278,29 @@ func (s *Server) item(l *contract.LookUp, e *Effect) any {
 		return copied(e.Resource)
 	}
 	item := s.marked(copied(e.Resource), l.Reference, l.Stamp, l.Key, e)
+	if sweep := e.operation.Sweep; sweep != nil && sweep.Created != "" {
+		item = set(item, sweep.Created.Segments(), e.written(sweep.Since))
+	}
 	if s.config.Breaks == BreaksStamp && l.Stamp != "" {
 		drop(item, l.Stamp.Segments())
 	}
 	return item
 }
 
-func (s *Server) single(l *contract.LookUp, o *contract.Operation, in incoming, items []any) reply {
-	if len(items) > 0 {
-		return s.encodeAs(l.Answer, http.StatusOK, set(nil, l.Items.Segments(), items[0]))
+func (s *Server) single(l listing, in incoming, found []*Effect) reply {
+	if len(found) > 0 {
+		return s.encodeAs(l.look.Answer, http.StatusOK, set(nil, l.look.Items.Segments(), s.item(l.look, found[0])))
 	}
-	p := s.refusal(o, CaseMissing, s.values(o, in.Request))
-	if len(l.AbsentStatus) > 0 {
-		p.status = l.AbsentStatus[0]
+	p := s.refusal(l.of, CaseMissing, s.values(l.of, in.Request))
+	if len(l.look.AbsentStatus) > 0 {
+		p.status = l.look.AbsentStatus[0]
 	}
 	return p
 }
 
 // page is one page of a list, in the manner of the contract's paging.
-func (s *Server) page(l *contract.LookUp, o *contract.Operation, in incoming, items []any, references []string) reply {
+func (s *Server) page(of listing, in incoming, found []*Effect) reply {
+	l, o := of.look, of.of
 	size := s.behaviour.Page
 	if size == 0 {
 		size = usualPage
@@ -261,7 +312,7 @@ func (s *Server) page(l *contract.LookUp, o *contract.Operation, in incoming, it
 	switch l.Paging.Kind {
 	case contract.PagingStartingAfter, contract.PagingCursor:
 		id := strings.TrimPrefix(cursor, "after:")
-		if i := slices.Index(references, id); cursor != "" && i < 0 {
+		if i := slices.IndexFunc(found, func(e *Effect) bool { return e.ID == id }); cursor != "" && i < 0 {
 			return s.refusal(o, CaseInvalid, s.values(o, in.Request))
 		} else if cursor != "" {
 			begin = i + 1
@@ -272,23 +323,26 @@ func (s *Server) page(l *contract.LookUp, o *contract.Operation, in incoming, it
 			first = *l.Paging.First
 		}
 		if n, err := strconv.Atoi(cursor); err == nil {
-			begin = min(max(n-first, 0)*size, len(items))
+			begin = min(max(n-first, 0)*size, len(found))
 		}
 	default:
-		size = len(items)
+		size = len(found)
 	}
-	end := min(begin+size, len(items))
-	shown := append([]any{}, items[begin:end]...)
+	end := min(begin+size, len(found))
+	shown := []any{}
+	for _, e := range found[begin:end] {
+		shown = append(shown, s.item(l, e))
+	}
 	var body any = map[string]any{}
 	if extra := s.play(o).List; extra != nil {
 		body, _ = fill(extra, s.values(o, in.Request))
 	}
 	body = setList(body, l, shown)
 	if l.Paging.More != "" {
-		body = set(body, l.Paging.More.Segments(), end < len(items))
+		body = set(body, l.Paging.More.Segments(), end < len(found))
 	}
-	if l.Paging.Next != "" && end < len(items) {
-		body = set(body, l.Paging.Next.Segments(), "after:"+references[end-1])
+	if l.Paging.Next != "" && end < len(found) {
+		body = set(body, l.Paging.Next.Segments(), "after:"+found[end-1].ID)
 	}
 	return s.encodeAs(l.Answer, http.StatusOK, body)
 }
