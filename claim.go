@@ -166,30 +166,21 @@ func (g *Guard) LookedUp(ctx context.Context, key Key, token int64, f Finding) (
 	}
 	end := End{Result: f.Result, Digest: f.Digest, Omitted: f.Omitted}.bounded()
 	f.Result, f.Digest, f.Omitted = end.Result, end.Digest, end.Omitted
-	for {
-		op, err := g.owned(ctx, key)
-		if err != nil {
-			return Claim{}, err
-		}
-		if op.State != StateInProgress || op.Token != token {
-			return Claim{Outcome: OutcomeOf(op, true)}, &Error{Code: CodeStaleToken, Key: key, Detail: "somebody else took the operation over, or it is settled"}
-		}
-		ruling := Rule(op, f.Found, op.RequestScope, op.TakenAt, op.AsOf)
-		if ruling.Do == DoSend {
-			op, err = g.startAttempt(ctx, op, ruling)
-		} else {
-			op, err = g.persist(ctx, op, Ruled{Token: token, Ruling: ruling, Finding: f}, op.AsOf)
-		}
-		switch {
-		case errors.Is(err, errChanged), errors.Is(err, ErrStaleVersion):
-			continue
-		case err != nil:
-			return Claim{Outcome: OutcomeOf(op, false)}, err
-		case ruling.Do == DoSend:
-			return claimOf(op, TaskExecute), nil
-		}
-		return settledClaim(op, false), nil
+	op, err := g.owned(ctx, key)
+	if err != nil {
+		return Claim{}, err
 	}
+	op.Token = token
+	op, ruling, _, err := g.decide(ctx, op, f, op.RequestScope)
+	switch {
+	case err != nil:
+		return Claim{Outcome: OutcomeOf(op, false)}, err
+	case ruling.Do == "":
+		return Claim{Outcome: OutcomeOf(op, true)}, &Error{Code: CodeStaleToken, Key: key, Detail: "somebody else took the operation over, or it is settled"}
+	case ruling.Do == DoSend:
+		return claimOf(op, TaskExecute), nil
+	}
+	return settledClaim(op, false), nil
 }
 
 // Heartbeat extends the lease under token and returns how long it now is; [ErrStaleToken] means stop: the operation is

@@ -2,11 +2,13 @@ package effectonce_test
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/effectonce/effectonce"
+	"github.com/effectonce/effectonce/store/memory"
 )
 
 // S5.6, S5.8, S16.13: a worker that lost its lease may not write, and its success is not lost.
@@ -99,6 +101,42 @@ func TestClaimantKeepsToTheBackOff(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		if again, err := g.Claim(t.Context(), ticket); err != nil || again.Do != effectonce.TaskExecute || again.Operation.Attempt != 2 {
 			t.Error(again.Do, again.Operation.Attempt, err)
+		}
+	})
+}
+
+// S5.8, S11.1, I11: a convergent operation whose late success is on record is completed by it, not sent for ever.
+func TestEvidenceEndsAConvergentOperation(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		guard := effectonce.New(memory.Open(memory.Options{}), effectonce.Options{Logger: slog.New(slog.DiscardHandler)})
+		in := effectonce.Intent{Tool: "consume", ID: "evt_1", Terms: effectonce.Terms{Class: effectonce.ClassConvergent, CallTimeout: time.Second, Grace: time.Second}}
+		claim := func() effectonce.Claim {
+			t.Helper()
+			c, err := guard.Claim(t.Context(), in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		first := claim()
+		time.Sleep(3 * time.Second)
+		// A second consumer takes over, looks, and is about to execute when the first one reports its success.
+		second := claim()
+		key := first.Operation.Key
+		again, err := guard.LookedUp(t.Context(), key, second.Token, effectonce.Finding{Found: effectonce.FoundUnavailable})
+		if err != nil || again.Do != effectonce.TaskExecute {
+			t.Fatalf("%+v, %v", again, err)
+		}
+		if _, err := guard.Settle(t.Context(), key, first.Token, effectonce.End{Verdict: effectonce.VerdictSucceeded, Reference: "done"}); !errors.Is(err, effectonce.ErrStaleToken) {
+			t.Fatal(err)
+		}
+		// The second one dies; whoever comes next finds the evidence.
+		time.Sleep(3 * time.Second)
+		third := claim()
+		settled, err := guard.LookedUp(t.Context(), key, third.Token, effectonce.Finding{Found: effectonce.FoundUnavailable})
+		if err != nil || settled.Do != effectonce.TaskDone || settled.Operation.State != effectonce.StateSucceeded || settled.Operation.Reference != "done" {
+			t.Fatalf("%+v, %v", settled, err)
 		}
 	})
 }

@@ -351,3 +351,37 @@ func TestRandomLivesKeepTheInvariants(t *testing.T) {
 		}
 	})
 }
+
+// S7.3, S5.8: what the decision table says can be done: no ruling is refused by the state machine, or its owner would decide the same
+// again and again (I11).
+func TestRulingsCanBeCarriedOut(t *testing.T) {
+	t.Parallel()
+	now := epochStart
+	rulings := 0
+	for _, op := range everyOperation(now) {
+		if op.State != effectonce.StateInProgress || op.Open {
+			continue
+		}
+		for _, class := range []effectonce.Class{effectonce.ClassNonIdempotent, effectonce.ClassConvergent} {
+			for _, spent := range []int{1, 9} {
+				for _, found := range []effectonce.Found{effectonce.FoundNone, effectonce.FoundOne, effectonce.FoundMany, effectonce.FoundAbsent, effectonce.FoundUnavailable} {
+					op.Terms.Class, op.Spent = class, spent
+					r := effectonce.Rule(op, found, op.RequestScope, now, now)
+					var cause effectonce.Cause = effectonce.Ruled{Token: op.Token, Ruling: r, Finding: effectonce.Finding{Found: found, Reference: "re_9"}}
+					if r.Do == effectonce.DoSend {
+						start := effectonce.AttemptStarted{Token: op.Token, Line: r.Line}
+						if op.Permission != nil {
+							start.DownstreamKey = "dk1"
+						}
+						cause = start
+					}
+					rulings++
+					if _, err := effectonce.Next(op, cause, now); err != nil {
+						t.Fatalf("%+v by line %d with %q found is refused: %v\non %+v", r.Do, r.Line, found, err, op)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d rulings", rulings)
+}

@@ -9,6 +9,7 @@ type Situation struct {
 	Convergent       bool  // repeats are harmless (S11.1)
 	Found            Found // what the look-up said; none if there is no look-up
 	Evidence         bool  // a late success is stored (S5.8)
+	OlderEvidence    bool  // a late success of an older epoch is stored: there may be two effects (S5.8)
 	Permission       bool  // an unspent permission to resend (S7.6)
 	InFlight         bool  // the provider said in_flight and its wait is not over
 	TimeLeft         bool  // total time left (S7.7)
@@ -55,9 +56,14 @@ func Reconcile(s Situation) Ruling {
 	switch {
 	case s.ScopeChanged:
 		return Ruling{Do: DoReview, Line: 1, Reason: "the provider's scope changed since the request was frozen; there it remembers nothing"}
+	case s.Evidence, s.OlderEvidence && s.Found == FoundOne:
+		// Before line 2 as well: every start of an attempt consults the evidence (S5.8).
+		return Ruling{Do: DoComplete, Line: 3, Reason: "a late success is on record"}
+	case s.OlderEvidence:
+		return Ruling{Do: DoReview, Line: 12, Reason: "a late success of an older epoch is on record: two effects are possible"}
 	case s.Convergent && s.AttemptsLeft:
 		return Ruling{Do: DoSend, Line: 2, Reason: "convergent: applied again"}
-	case s.Found == FoundOne, s.Evidence:
+	case s.Found == FoundOne:
 		return Ruling{Do: DoComplete, Line: 3, Reason: "found"}
 	case s.Found == FoundMany:
 		return Ruling{Do: DoReview, Line: 4, Reason: "the look-up found more than one effect"}
@@ -110,6 +116,7 @@ func Situate(op Operation, f Found, scope string, began, now time.Time) Situatio
 		Convergent:       t.Class == ClassConvergent,
 		Found:            f,
 		Evidence:         op.Evidence != nil && op.Evidence.Epoch == op.Epoch,
+		OlderEvidence:    op.Evidence != nil && op.Evidence.Epoch < op.Epoch,
 		Permission:       op.Permission != nil,
 		InFlight:         op.LastVerdict == VerdictInFlight && now.Before(op.RetryAt),
 		TimeLeft:         left,

@@ -62,6 +62,15 @@ func TestReconcileOverItsWholeInputSpace(t *testing.T) {
 // tableLine is the table of S7.3 as the specification has it, one condition a line.
 func tableLine(s effectonce.Situation) int {
 	absent := s.Found == effectonce.FoundAbsent
+	// Every start of an attempt consults the evidence (S5.8): it comes before whatever sends.
+	switch {
+	case s.ScopeChanged:
+		return 1
+	case s.Evidence, s.OlderEvidence && s.Found == effectonce.FoundOne:
+		return 3
+	case s.OlderEvidence:
+		return 12
+	}
 	conditions := []bool{
 		s.ScopeChanged,
 		s.Convergent && s.AttemptsLeft,
@@ -90,8 +99,10 @@ func unsafe(s effectonce.Situation, r effectonce.Ruling) string {
 	switch r.Do {
 	case effectonce.DoSend:
 		switch {
+		case s.Evidence, s.OlderEvidence:
+			return "sends although a late success is on record (S5.8)"
 		case s.Convergent, s.Permission && r.NewEpoch:
-		case found, s.Evidence, s.Found == effectonce.FoundMany:
+		case found, s.Found == effectonce.FoundMany:
 			return "sends although an effect is known (I1)"
 		case s.Keyed && s.WindowOpen && !r.NewEpoch:
 		case s.ResendWhenAbsent && s.Conclusive && s.SettleOver && s.Found == effectonce.FoundAbsent && r.Risk:

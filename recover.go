@@ -12,33 +12,46 @@ func (g *Guard) reconcile(ctx context.Context, op Operation, p Provider) (Operat
 		return op, err
 	}
 	finding := g.lookUp(ctx, op, p)
+	op, ruling, watch, err := g.decide(ctx, op, finding, p.Scope())
+	if err != nil || ruling.Do != DoSend {
+		return op, err
+	}
+	return g.attempt(ctx, op, p, watch)
+}
+
+// decideMax bounds how often a decision is made again because the operation changed meanwhile.
+const decideMax = 100
+
+// decide rules on an operation that its owner has looked up, and writes the ruling: the start of an attempt, which watch was started
+// before, or the end of the ownership. Without a ruling, somebody else owns the operation now, or it is settled.
+func (g *Guard) decide(ctx context.Context, op Operation, f Finding, scope string) (_ Operation, r Ruling, watch stopwatch, err error) {
 	token := op.Token
-	for {
-		watch := startWatch(g.options.Clock)
+	var refused int64
+	for range decideMax {
+		watch = startWatch(g.options.Clock)
 		// Read again: the decision needs the store's present time, and evidence that came meanwhile (S5.8).
 		if op, err = g.load(ctx, op.Key); err != nil {
-			return op, err
+			return op, Ruling{}, watch, err
 		}
 		if op.State != StateInProgress || op.Token != token {
-			return op, nil
+			return op, Ruling{}, watch, nil
 		}
-		ruling := Rule(op, finding.Found, p.Scope(), op.TakenAt, op.AsOf)
-		if ruling.Do != DoSend {
-			op, err = g.persist(ctx, op, Ruled{Token: token, Ruling: ruling, Finding: finding}, op.AsOf)
-			if errors.Is(err, errChanged) {
-				continue
-			}
-			return op, err
+		r = Rule(op, f.Found, scope, op.TakenAt, op.AsOf)
+		if op.Version == refused {
+			// Nothing has changed since the last ruling could not be written: a person, rather than the same again.
+			r = Ruling{Do: DoReview, Line: 12, Reason: "the decision to " + string(r.Do) + " could not be carried out"}
 		}
-		op, err = g.startAttempt(ctx, op, ruling)
-		if errors.Is(err, errChanged) || errors.Is(err, ErrStaleVersion) {
-			continue
+		refused = op.Version
+		if r.Do == DoSend {
+			op, err = g.startAttempt(ctx, op, r)
+		} else {
+			op, err = g.persist(ctx, op, Ruled{Token: token, Ruling: r, Finding: f}, op.AsOf)
 		}
-		if err != nil {
-			return op, err
+		if !errors.Is(err, errChanged) && !errors.Is(err, ErrStaleVersion) {
+			return op, r, watch, err
 		}
-		return g.attempt(ctx, op, p, watch)
 	}
+	return op, Ruling{}, watch, &Error{Code: CodeConflict, Key: op.Key, Detail: "it keeps changing", RetryAfter: op.Terms.Backoff}
 }
 
 // startAttempt writes the attempt's row before a resend (S5.10); with a permission it opens a new epoch of the downstream key.
