@@ -102,10 +102,11 @@ func BenchmarkWrite(b *testing.B) {
 					return request(b, "POST", base+"/v1/refunds", fmt.Sprintf("payment_intent=pi_%d&amount=480", n), "Content-Type=application/x-www-form-urlencoded", fmt.Sprintf("Effectonce-Intent=refund:%d", n))
 				}
 			}
-			result := []byte(strings.Repeat(`{"id":"re_1","object":"refund"}`, 1))
-			nothing := effectonce.Func(func(context.Context, effectonce.Call) (any, error) { return result, nil })
+			// Of the size of what a route stores.
+			nothing := effectonce.Func(func(context.Context, effectonce.Call) (any, error) { return strings.Repeat("r", 400), nil })
+			arguments, frozen := effectonce.Arguments(map[string]string{"a": strings.Repeat("a", 300)}), []byte(strings.Repeat("f", 900))
 			compare(b, post(u.URL), post(w.base), func(n int) {
-				if _, err := guard.Do(context.Background(), effectonce.Intent{Tool: "t", ID: fmt.Sprint(n)}, nothing); err != nil {
+				if _, err := guard.Do(context.Background(), effectonce.Intent{Tool: "t", ID: fmt.Sprint(n), Arguments: arguments, Request: frozen}, nothing); err != nil {
 					b.Fatal(err)
 				}
 			})

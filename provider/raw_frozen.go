@@ -82,10 +82,12 @@ func (f frozenRaw) request() contract.Request {
 }
 
 // secretName finds headers and parameters that carry what opens something.
-var secretName = regexp.MustCompile(`(?i)auth|cookie|token|secret|passw|signature|credential|session|api[-_]?key|access[-_]?key`)
+var secretName = regexp.MustCompile(`(?i)(^|[-_])(auth|authori[sz]ation|authenticat\w*|sig|session|sessionid)([-_]|$)|cookie|token|secret|passw|passphrase|signature|credential|key$`)
 
 // Secret reports whether a header or parameter of this name may carry a credential. Such a header is never stored.
-func Secret(name string) bool { return secretName.MatchString(name) }
+func Secret(name string) bool {
+	return secretName.MatchString(name) && !strings.EqualFold(name, "Idempotency-Key") && !strings.EqualFold(name, "idempotency_key")
+}
 
 // transportNoise are headers about one send, or between neighbours on the way.
 var transportNoise = []string{
@@ -124,15 +126,23 @@ func (r *Raw) Secrets(o *contract.Operation, header http.Header) http.Header {
 	ours := injectedHeaders(o)
 	secrets := http.Header{}
 	for name, values := range header {
-		if r.secret(name) && !slices.Contains(ours, name) && !noise(name) {
+		if r.secret(o, name) && !slices.Contains(ours, name) && !noise(name) {
 			secrets[name] = slices.Clone(values)
 		}
 	}
 	return secrets
 }
 
-func (r *Raw) secret(name string) bool {
-	return Secret(name) || r.http.credentialIn.Header != "" && strings.EqualFold(name, r.http.credentialIn.Header)
+// secret reports whether a request's header carries a credential. What the contract calls business or scope is none, whatever its name.
+func (r *Raw) secret(o *contract.Operation, name string) bool {
+	if in := r.http.credentialIn.Header; in != "" && strings.EqualFold(name, in) {
+		return true
+	}
+	named := slices.ContainsFunc(o.Fingerprint.Headers, func(h string) bool { return strings.EqualFold(h, name) }) ||
+		slices.ContainsFunc(o.ScopeFrom, func(s contract.ScopeFrom) bool {
+			return s.In == contract.PlaceHeader && strings.EqualFold(s.Name, name)
+		})
+	return !named && Secret(name)
 }
 
 // Freeze makes the stored form of a request that a provider's own client made, bound for where it would go now. The error is an
@@ -165,7 +175,7 @@ func (c *RawCall) Freeze(o *contract.Operation, request contract.Request) ([]byt
 	}
 	ours := injectedHeaders(o)
 	for _, name := range slices.Sorted(maps.Keys(request.Header)) {
-		if c.raw.secret(name) || noise(name) || slices.Contains(ours, name) {
+		if c.raw.secret(o, name) || noise(name) || slices.Contains(ours, name) {
 			continue
 		}
 		for _, value := range request.Header[name] {
