@@ -139,6 +139,9 @@ func (a *audit) one(op effectonce.Operation, effects []twin.Refund) {
 		}
 	case effectonce.StateFailed:
 		a.failed++
+		if op.Proof != effectonce.ProofRejected {
+			a.t.Errorf("%s failed by %s: %s", op.IntentID, op.Proof, op.Reason)
+		}
 	case effectonce.StateReview:
 		a.reviews++
 		want = min(len(effects), 1)
