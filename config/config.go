@@ -18,6 +18,7 @@ import (
 	"github.com/effectonce/effectonce/contract"
 	"github.com/effectonce/effectonce/events"
 	"github.com/effectonce/effectonce/policy"
+	"github.com/effectonce/effectonce/provider"
 )
 
 // What holds where the file says nothing.
@@ -41,6 +42,8 @@ type Config struct {
 	Outbox []events.Route
 	// Routes are the egress proxy's, in the order of the file.
 	Routes []Route
+	// Providers says how each provider of the file is asked without a tool.
+	Providers map[string]provider.RawOptions
 	// Breaker says when new calls to a provider pause; nil: never (S7.9).
 	Breaker *effectonce.BreakerOptions
 	// Documents finds a policy version that was stored earlier ([Config.Keep]); whoever opens the store sets it before the
@@ -78,6 +81,7 @@ func Parse(file string, data []byte, env func(string) (string, bool)) (*Config, 
 		r.tool(name, form.Tools[name])
 	}
 	r.routes(form.Routes)
+	r.services()
 	r.compensations(form.Tools)
 	r.inbox(form.Inbox)
 	r.outbox(form.Outbox)
