@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 // Problem is the body of an answer that is not the provider's (RFC 9457). It never looks like one of its successes or failures (S7.10).
 type Problem struct {
+	// Type is where the daemon explains the code, or a URN.
 	Type   string `json:"type"`
 	Title  string `json:"title"`
 	Status int    `json:"status"`
@@ -209,7 +211,10 @@ func (p *Problem) about(o effectonce.Outcome) {
 }
 
 func (p Problem) finished() Problem {
-	p.Type = "/errors/" + p.Code
+	p.Type = "urn:effectonce:problem:" + p.Code
+	if slices.ContainsFunc(effectonce.Registry, func(k effectonce.ErrorKind) bool { return string(k.Code) == p.Code }) {
+		p.Type = "/errors/" + p.Code
+	}
 	p.Error = ProblemError{Type: "effectonce", Code: p.Code, Message: "effectonce: " + p.Title + ": " + p.Detail}
 	return p
 }
