@@ -25,11 +25,15 @@ type migrated struct {
 
 // Run brings the store's schema up to date.
 func (m *migrateCommand) Run(ctx context.Context, c *terminal) error {
-	cfg, err := loadConfig(c, m.Config)
-	if err != nil {
-		return err
+	name := m.Store
+	if name == "" || m.Config != "" {
+		cfg, err := loadConfig(c, m.Config)
+		if err != nil {
+			return err
+		}
+		name = firstOf(name, cfg.Store)
 	}
-	where, err := parseStore(c, firstOf(m.Store, cfg.Store))
+	where, err := parseStore(c, name)
 	if err != nil {
 		return err
 	}
