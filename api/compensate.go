@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"reflect"
@@ -141,6 +142,9 @@ func (s *server) undoing(op effectonce.Operation, reason, person string) (undoin
 	}
 	step := compensationPrefix + op.Key.Short()
 	meta["step"] = step
+	if actor := cmp.Or(person, op.Actor); actor != "" {
+		meta["actor"] = actor
+	}
 	name, in, ok, err := how.Compensation(op, meta)
 	if err != nil {
 		return undoing{}, err

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -170,7 +171,7 @@ func (s *server) chosen(ctx context.Context, d effectonce.Decision, meta map[str
 
 // submissionOf is a decision as the call that carries it out.
 func submissionOf(d effectonce.Decision, meta map[string]string) Submission {
-	b := Submission{Tool: d.Tool, Run: d.Run, Step: d.Step, IntentID: d.IntentID, Arguments: d.Arguments, Context: meta}
+	b := Submission{Tool: d.Tool, Run: d.Run, Step: d.Step, IntentID: d.IntentID, Arguments: d.Arguments, Context: meta, Actor: d.Actor}
 	if b.Arguments == nil {
 		b.Arguments = json.RawMessage("{}")
 	}
@@ -236,6 +237,7 @@ func (s *server) asDecided(ctx context.Context, tool Tool, in effectonce.Intent,
 		return other("intent_id")
 	}
 	then := submissionOf(d, b.Context)
+	then.Actor = cmp.Or(d.Actor, b.Actor)
 	if d.IntentID == "" {
 		then.IntentID = b.IntentID
 	}
