@@ -54,18 +54,29 @@ func (r *Route) write(ctx context.Context, op *contract.Operation, in *incoming)
 	if err := r.freeze(call, op, &intent, request); err != nil {
 		return reply{}, err
 	}
+	if !r.raw.Held() {
+		ctx = context.WithValue(ctx, callersScope{}, intent.RequestScope)
+	}
 	outcome, err := r.o.Guard.Do(ctx, intent, call, effectonce.WaitFor(r.o.Wait))
-	if r.foreign(outcome, call) {
-		outcome, err = effectonce.Outcome{}, &effectonce.Error{Code: effectonce.CodeForbidden, Field: "credential",
-			Detail: "this intent was recorded under another credential", Remedy: "use the credential of the first call; or name the account in the configuration, if it is the same one"}
+	if refused := Access(ctx, outcome.Operation); refused != nil && !outcome.Operation.Key.IsZero() {
+		outcome, err = effectonce.Outcome{}, refused
 	}
 	r.tell(op, outcome, err, r.o.Now().Sub(began))
 	return answerOf(op, outcome, err, call)
 }
 
-// foreign reports whether an operation was recorded by a caller with another credential, who alone may see it (S15.2).
-func (r *Route) foreign(o effectonce.Outcome, call *provider.RawCall) bool {
-	return !r.raw.Held() && !o.Operation.Key.IsZero() && o.Operation.RequestScope != call.Scope()
+// callersScope is the scope of a caller that brings its own credential, in a context.
+type callersScope struct{}
+
+// Access is for [effectonce.Options] of a route's guard: a caller that brings its own credential may see and go on with operations only that were
+// recorded under the same one (S5.12, S15.2). It concerns no other calls. Without it a caller with another credential is told nothing either, but an
+// unresolved operation that it names goes to review.
+func Access(ctx context.Context, op effectonce.Operation) error {
+	if scope, ok := ctx.Value(callersScope{}).(string); ok && scope != op.RequestScope {
+		return &effectonce.Error{Code: effectonce.CodeForbidden, Field: "credential", Detail: "this intent was recorded under another credential",
+			Remedy: "use the credential of the first call; or name the account in the configuration, if it is the same one"}
+	}
+	return nil
 }
 
 // tell logs what was decided about a write, in one line and without anything that the request or the answer said.

@@ -222,7 +222,7 @@ func newWorld(t testing.TB, upstream string, change ...func(*egress.Options)) *w
 func newWorldOn(t testing.TB, store effectonce.Store, upstream string, change ...func(*egress.Options)) *world {
 	t.Helper()
 	w := &world{t: t, store: store}
-	w.guard = effectonce.New(store, effectonce.Options{Logger: quiet(), StoreTimeout: time.Minute, Providers: func(op effectonce.Operation) effectonce.Provider {
+	w.guard = effectonce.New(store, effectonce.Options{Logger: quiet(), StoreTimeout: time.Minute, Access: egress.Access, Providers: func(op effectonce.Operation) effectonce.Provider {
 		return egress.ProviderOf([]*egress.Route{w.route}, op)
 	}})
 	o := stripeOptions(w.guard, upstream)

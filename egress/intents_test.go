@@ -217,6 +217,10 @@ func TestTheCallersOwnCredential(t *testing.T) {
 	if worked, err := w.guard.Work(context.Background(), op); err != nil || worked.State != effectonce.StateUnknown {
 		t.Errorf("a worker made it %s (%v)", worked.State, err)
 	}
+	refund(t, w.base, "refund:1", "pi_1", "480", "Authorization=Bearer sk_somebody_else").want(t, 403)
+	if op := w.stored()[0]; op.State != effectonce.StateUnknown {
+		t.Errorf("somebody else made it %s", op.State)
+	}
 	setPlan(t, c, "")
 	eventually(t, "the caller's repeat", func() bool { return refund(t, w.base, "refund:1", "pi_1", "480").StatusCode == 200 })
 	a := refund(t, w.base, "refund:1", "pi_1", "480", "Authorization=Bearer sk_somebody_else").want(t, 403)

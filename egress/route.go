@@ -54,7 +54,7 @@ type Options struct {
 	// Name is the route's: the first segment of its path under the proxy, and the beginning of the names of tools without a policy
 	// (stripe.refunds.create).
 	Name string
-	// Guard is what writes go through.
+	// Guard is what writes go through. Where callers bring their own credentials, give it [Access].
 	Guard *effectonce.Guard
 	// API is the provider: contract, address and credential.
 	API provider.RawOptions

@@ -193,7 +193,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	var traffic *traffic
 	breaker := newBreaker(cfg, log)
 	var outward *outward
-	guard := effectonce.New(store, effectonce.Options{Logger: log, Breaker: breaker, Providers: func(op effectonce.Operation) effectonce.Provider {
+	guard := effectonce.New(store, effectonce.Options{Logger: log, Breaker: breaker, Access: egress.Access, Providers: func(op effectonce.Operation) effectonce.Provider {
 		if p, ours := outward.providerOf(op); ours {
 			return p
 		}
