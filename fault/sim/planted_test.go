@@ -88,8 +88,8 @@ var faults = []fault{
 	},
 	{
 		name: "absence judged by when it is used", file: "recover.go",
-		old:   "ruling := Rule(op, finding.Found, p.Scope(), op.TakenAt, op.AsOf)",
-		new:   `began := op.TakenAt; if planted("absence judged by when it is used") { began = op.AsOf }; ruling := Rule(op, finding.Found, p.Scope(), began, op.AsOf)`,
+		old:   "r = Rule(op, f.Found, scope, op.TakenAt, op.AsOf)",
+		new:   `began := op.TakenAt; if planted("absence judged by when it is used") { began = op.AsOf }; r = Rule(op, f.Found, scope, began, op.AsOf)`,
 		rules: []string{"I1", "I8"},
 		kinds: []Kind{LookUpResend, KeyedResend},
 	},
@@ -208,6 +208,13 @@ var faults = []fault{
 		new:   `op.LastVerdict == VerdictInFlight && (now.Before(op.RetryAt) || planted("in-flight waits have no end"))`,
 		also:  place{"reconcile.go", "TimeLeft:         left,", `TimeLeft: left || planted("in-flight waits have no end"),`},
 		rules: []string{"I11"},
+	},
+	{
+		name: "a convergent tool is applied beside evidence", file: "reconcile.go",
+		old:    "	case s.Evidence, s.OlderEvidence && s.Found == FoundOne:\n",
+		new:    `	case s.Evidence && !(s.Convergent && planted("a convergent tool is applied beside evidence")), s.OlderEvidence && s.Found == FoundOne:` + "\n",
+		rules:  []string{"S9.1"},
+		seldom: true,
 	},
 	{
 		name: "limit released while unknown", file: "limit.go",

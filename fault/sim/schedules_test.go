@@ -65,6 +65,11 @@ var named = []struct {
 		fault: "waiting spends attempts", rules: []string{"S16"},
 		plan: "kind=look_up_resend | do:w1:o1 run:w1*2 crash:w1",
 	},
+	{
+		name:  "11 a late success of a convergent tool while another attempt is open",
+		fault: "a convergent tool is applied beside evidence", rules: []string{"S9.1"},
+		plan: "kind=look_up_resend intents=2 call=2 transit=1 processing=0 lag=0 retention=11 attempts=2 within=5 steps=1 inbox | event:w1:r1 run:w1 consume:w2 run:w1 run:w2*5 tick:5 consume:w1 run:w1*12 crash:w1",
+	},
 }
 
 // expand reads a plan whose words may be repeated with *n.
