@@ -197,7 +197,7 @@ func stripeOptions(guard *effectonce.Guard, upstream string) egress.Options {
 		panic(err)
 	}
 	return egress.Options{
-		Name: "stripe", Guard: guard, Terms: quickTerms(), Logger: quiet(), Wait: 10 * time.Second,
+		Name: "stripe", Guard: guard, Terms: quickTerms(), Logger: quiet(), Wait: time.Minute,
 		API: provider.RawOptions{Contract: c, BaseURL: upstream, Credential: held},
 	}
 }
@@ -337,7 +337,7 @@ func (w *world) stored() []effectonce.Operation {
 // eventually waits for what is to become true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !ok() {
