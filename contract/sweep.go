@@ -70,7 +70,7 @@ func (r *reader) sweep(at string, f fileSweep) *Sweep {
 	return s
 }
 
-var sweepPlaceholder = regexp.MustCompile(`\{([a-z_]+)(\??)\}`)
+var sweepPlaceholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*)(\??)\}`)
 
 // checkSweep refuses a sweep that could not see what it is there for.
 func (o *Operation) checkSweep(p *problems, at string) {

@@ -60,6 +60,7 @@ type commands struct {
 	Limits    limitsCommand    `cmd:"" help:"Show limits in use, and what holds them."`
 	Policy    policyCommand    `cmd:"" help:"Check the configuration."`
 	Contracts contractsCommand `cmd:"" help:"Look at provider contracts, and check your own."`
+	Sweep     sweepCommand     `cmd:"" help:"Compare what a provider lists of a period with the operations: what went around the guard, and what is there twice."`
 	Explain   explainCommand   `cmd:"" help:"Show what a call would be: intent id, key, fingerprint, and why. Nothing is stored."`
 	Demo      demoCommand      `cmd:"" help:"See one refund paid twice, and then once: six scenarios, counted at the provider."`
 	Twin      twinCommand      `cmd:"" help:"Run a provider to test against."`

@@ -55,7 +55,7 @@ func reference(t *testing.T) string {
 		fmt.Fprintf(&b, "| %d | %s |\n", code, strings.Join(codes[code], ", "))
 	}
 	b.WriteString("\n`ops watch` ends with 6 or 7 according to the operation. The codes are explained in [errors.md](errors.md).\n")
-	for _, command := range []string{"", "serve", "migrate", "ops", "ops ls", "ops show", "ops watch", "ops resolve", "runs", "runs ls", "runs show", "runs undo", "outbox", "outbox ls", "outbox show", "outbox retry", "limits", "policy check", "explain", "demo", "twin", "probe", "version"} {
+	for _, command := range []string{"", "serve", "migrate", "ops", "ops ls", "ops show", "ops watch", "ops resolve", "runs", "runs ls", "runs show", "runs undo", "outbox", "outbox ls", "outbox show", "outbox retry", "limits", "policy check", "sweep", "explain", "demo", "twin", "probe", "version"} {
 		line := strings.TrimSpace("effectonce " + command)
 		code, out, errs := answer(t, nil, "", append(strings.Fields(command), "--help")...)
 		if code != 0 || errs != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/effectonce/effectonce/contract"
 )
 
-var placeholder = regexp.MustCompile(`\{([a-z_]+(?:[.\[][^{}\s"$:]*)?)(:int)?\}`)
+var placeholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*(?:[.\[][^{}\s"$:]*)?)(:int)?\}`)
 
 // fill fills {name} in every text of a template. A text that is one placeholder becomes its value with the value's type, {name:int}
 // a number; present is false where there is none, and then the member is left out. Elsewhere a missing value is empty.
