@@ -313,3 +313,31 @@ func resource(r running, stamp string) general.Resource {
 	}
 	return general.Resource{Operation: r.operation.Name, Path: r.request.Path, Query: r.request.Query, Body: body, Stamp: stamp}
 }
+
+// Somebody else than the guard looks up too: with filters that the launch did not name, and with a token that is not its own. S14.5
+func TestEC2IsAskedByAnotherClient(t *testing.T) {
+	t.Parallel()
+	r := subjects(t)["aws/ec2 run_instances"].start(t, nil)
+	form := func(body string) contract.Response {
+		t.Helper()
+		answer, ok := r.send(contract.Request{Method: "POST", Path: "/", Header: http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, Body: []byte(body)})
+		if !ok || answer.Status != http.StatusOK {
+			t.Fatalf("%s: %d %s", body, answer.Status, answer.Body)
+		}
+		return answer
+	}
+	launch := form("Action=RunInstances&ImageId=ami-1&ClientToken=t-1")
+	if again := form("Action=RunInstances&ImageId=ami-1&ClientToken=t-1"); string(again.Body) != string(launch.Body) {
+		t.Errorf("a repeat was answered %s", again.Body)
+	}
+	ask := "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=client-token&Filter.1.Value.1="
+	if found := form(ask + "t-1"); !strings.Contains(string(found.Body), "<reservationSet><item>") {
+		t.Errorf("its token finds %s", found.Body)
+	}
+	if found := form(ask + "t-2"); !strings.Contains(string(found.Body), "<reservationSet/>") {
+		t.Errorf("another token finds %s", found.Body)
+	}
+	if all := form("Action=DescribeInstances"); strings.Count(string(all.Body), "<reservationId>") != 1 {
+		t.Errorf("without a filter there is %s", all.Body)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,60 +173,54 @@ func fitsPath(template, path string) bool {
 	return true
 }
 
-// selects says whether a look-up's request asks for an effect: it is what somebody would send who looks for that one. A filter that the request
-// leaves out selects all.
+// selects says whether a look-up's request asks for an effect: each filter of the contract that it uses has the value that the effect's own
+// request has there. A filter that the request leaves out, or that the effect's request does not know, selects all; an optional one that it does not
+// know selects nothing.
 func (s *Server) selects(l *contract.LookUp, in incoming, e *Effect) bool {
-	known := contract.Known{Key: e.Key, Stamp: e.Stamp, Reference: e.ID}
-	if known.Key == "" {
-		known.Key = "none"
-	}
-	if known.Stamp == "" {
-		known.Stamp = "none"
-	}
-	search, err := e.operation.Search(l, e.request, known)
-	if err != nil {
+	values := s.values(e.operation, e.request)
+	values["stamp"], values["downstream_key"], values["reference"] = e.operation.Stamp.Cut(e.Stamp), e.Key, e.ID
+	asked, err := url.PathUnescape(in.Path)
+	if path, _ := known(l.Path, values); err != nil || !fitsPath(path, asked) {
 		return false
 	}
-	want, more := search.Next()
-	if !more || !samePath(want.Path, in.Path) {
-		return false
+	fits := func(template, asks string) bool {
+		wants, all := known(template, values)
+		return asks == "" || !strings.Contains(template, "{") || asks == wants || !all && !strings.Contains(wants, "?}")
 	}
-	asked, wanted := formFields(in.Query), formFields(want.Query)
-	for name, text := range l.Query {
-		if strings.Contains(text, "{") && !agree(name, asked, wanted) {
+	fields := formFields(in.Query)
+	for name, template := range l.Query {
+		i := slices.IndexFunc(fields, func(f [2]string) bool { return f[0] == name })
+		if i >= 0 && !fits(template, fields[i][1]) {
 			return false
 		}
 	}
-	if want.Method != http.MethodPost {
+	if l.Method != http.MethodPost {
 		return true
 	}
-	got, expected := decoded(in.Request), decoded(want)
-	for path, text := range leaves(l.Body, nil) {
-		if asks := at(got, path); strings.Contains(text, "{") && asks != "" && asks != at(expected, path) {
+	got := decoded(in.Request)
+	for path, template := range leaves(l.Body, nil) {
+		if !fits(template, at(got, path)) {
 			return false
 		}
 	}
 	return true
 }
 
-func samePath(a, b string) bool {
-	x, errX := url.PathUnescape(a)
-	y, errY := url.PathUnescape(b)
-	return errX == nil && errY == nil && strings.TrimSuffix(x, "/") == strings.TrimSuffix(y, "/")
-}
+var lookUpPlaceholder = regexp.MustCompile(`\{([a-z][a-z0-9_]*(?:[.\[][^{}\s"$:?]*)?)\??\}`)
 
-// agree says that a request does not ask for another value of a parameter than is wanted.
-func agree(name string, asked, wanted [][2]string) bool {
-	value := func(fields [][2]string) (string, bool) {
-		i := slices.IndexFunc(fields, func(f [2]string) bool { return f[0] == name })
-		if i < 0 {
-			return "", false
+// known fills what is known; all is false where something is not, and then its placeholder stays.
+func known(template string, values map[string]any) (text string, all bool) {
+	all = true
+	text = lookUpPlaceholder.ReplaceAllStringFunc(template, func(one string) string {
+		m := lookUpPlaceholder.FindStringSubmatch(one)
+		v, ok := contract.Path(m[1]).Find(values)
+		if !ok || v == nil {
+			all = false
+			return one
 		}
-		return fields[i][1], true
-	}
-	a, asks := value(asked)
-	w, has := value(wanted)
-	return !asks || has && a == w
+		return fmt.Sprint(v)
+	})
+	return text, all
 }
 
 // leaves are the texts of a body's template, by their path with a zero byte between names.
