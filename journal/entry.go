@@ -12,7 +12,8 @@ type Do string
 
 // What to do.
 const (
-	// DoDecide: nothing is recorded and nothing has started. Ask the model, and record what it says.
+	// DoDecide: nothing is recorded. Ask the model, and record what it says. In a run with decisions nothing has started either; in
+	// one without, calls are not seen that were made without a decision.
 	DoDecide Do = "decide"
 	// DoExecute: the recorded decision has to be carried out, or taken up again: submit or claim its call, as it is recorded, with
 	// its run and step. That is harmless however often it is done.

@@ -37,14 +37,11 @@ func (j *Journal) Run(tenant, run string) *Run {
 	return &Run{journal: j, tenant: cmp.Or(tenant, effectonce.DefaultTenant), name: run}
 }
 
-// Runs returns a page of runs, those that began last first.
+// Runs returns a page of a tenant's runs ([effectonce.DefaultTenant] if the filter names none), those that began last first.
 func (j *Journal) Runs(ctx context.Context, f effectonce.RunFilter) (effectonce.RunPage, error) {
+	f.Tenant = cmp.Or(f.Tenant, effectonce.DefaultTenant)
 	return j.store.Runs(ctx, f)
 }
-
-// StepUndone is the step that ends a run because it is undone (S11.3): what was decided before it and has not started is not started
-// any more.
-const StepUndone = "effectonce.undone"
 
 // Decide returns the step's decision, and what to do now. Only where none is recorded is ask called; what it returns is stored before
 // Decide returns, unless somebody else was faster: then everybody gets theirs (S10.1, S10.2). Tenant, run and step of the decision are
@@ -118,7 +115,8 @@ type History struct {
 	run       *Run
 	decisions []effectonce.Decision
 	// last is the step that ended the run, empty while it has not ended.
-	last string
+	last   string
+	undone bool
 }
 
 // History reads the decisions of the run.
@@ -132,14 +130,26 @@ func (r *Run) History(ctx context.Context) (History, error) {
 	if i := slices.IndexFunc(all, func(d effectonce.Decision) bool { return d.Finish }); i >= 0 {
 		h.last = all[i].Step
 	}
+	if h.undone = h.last == StepUndone; err != nil || h.undone || h.last == "" {
+		return h, err
+	}
+	// It ended before, and may have been undone since.
+	at, err := r.undone(ctx)
+	h.undone = !at.IsZero()
 	return h, err
 }
 
 // Begun reports whether anything was decided.
 func (h History) Begun() bool { return len(h.decisions) > 0 }
 
-// Undone reports whether the run ended by being undone.
-func (h History) Undone() bool { return h.last == StepUndone }
+// Finished reports whether a step was recorded as the last one.
+func (h History) Finished() bool { return h.last != "" }
+
+// Last is the step that ended the run, empty while it has not ended.
+func (h History) Last() string { return h.last }
+
+// Undone reports whether the run was undone.
+func (h History) Undone() bool { return h.undone }
 
 // Decided returns the decision of a step, if there is one.
 func (h History) Decided(step string) (effectonce.Decision, bool) {
