@@ -163,6 +163,9 @@ func (s *server) claim(c call[ClaimBody]) (reply, error) {
 	}
 	in.Actor = b.Owner
 	claim, code, err := s.claimed(c.ctx, in, c.wait)
+	if err == nil {
+		err = s.given(c.ctx, in.Run, claim)
+	}
 	if err != nil {
 		return reply{}, err
 	}

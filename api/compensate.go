@@ -43,7 +43,7 @@ func (s *server) routeCompensations() {
 		method: http.MethodPost, path: "/v1/operations/{key}/compensate", id: "compensate", tag: "operations",
 		summary: "Undo an operation that took effect",
 		description: "As the tool's compensate section says: an operation of its own, guarded like any other, able to fail and to need a person. There is one for each " +
-			"operation: the same request again gets that one.",
+			"operation: the same request again gets that one, or, where it failed and was tried again, the last of its successors.",
 		query:   []*huma.Param{waitParam("Wait so long for the outcome if it is not certain yet.")},
 		example: map[string]any{"reason": "refunded the wrong order", "person": "mara"},
 		answers: []answer{
@@ -68,14 +68,16 @@ func (s *server) compensate(c call[Compensate]) (reply, error) {
 	if err != nil {
 		return reply{}, &refused{err: err, outcome: o}
 	}
-	if c.body.Again {
-		last, err := s.lastOf(c.ctx, u)
-		if err != nil {
-			return reply{}, err
-		}
-		if last.Operation.State == effectonce.StateFailed {
-			u.intent.Supersedes = &effectonce.Supersede{Key: last.Operation.Key, Reason: c.body.Reason}
-		}
+	last, err := s.lastOf(c.ctx, u)
+	if err != nil {
+		return reply{}, err
+	}
+	switch op := last.Operation; {
+	case op.State == effectonce.StateFailed && c.body.Again:
+		u.intent.Supersedes = &effectonce.Supersede{Key: op.Key, Reason: c.body.Reason}
+	case op.Revision > 0:
+		// The last one counts, not the first that failed.
+		u.intent.Supersedes = &effectonce.Supersede{Key: op.Supersedes, Reason: op.SupersedeReason}
 	}
 	var claim effectonce.Claim
 	var code int

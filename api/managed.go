@@ -86,7 +86,14 @@ func (s *server) submit(c call[Submission]) (reply, error) {
 	in.Actor = c.body.Actor
 	in.Terms.Managed = true
 	if execute {
-		return s.outcome(c.ctx)(s.guard.Do(c.ctx, in, provider, effectonce.WaitFor(c.wait)))
+		if in.Run != "" && in.Terms.Class != effectonce.ClassReadOnly {
+			provider = s.run(in.Run).Provider(provider)
+		}
+		o, err := s.guard.Do(c.ctx, in, provider, effectonce.WaitFor(c.wait))
+		if stopped := s.closed(c.ctx, in.Run, o); stopped != nil {
+			return reply{}, stopped
+		}
+		return s.outcome(c.ctx)(o, err)
 	}
 	if in.Terms.Class == effectonce.ClassReadOnly {
 		return reply{}, invalid("query.execute", "a read-only tool is never recorded", "call it without execute=false")
@@ -94,7 +101,11 @@ func (s *server) submit(c call[Submission]) (reply, error) {
 	if in.RequestScope == "" {
 		in.RequestScope = provider.Scope()
 	}
-	return s.outcome(c.ctx)(s.guard.Record(c.ctx, in))
+	o, err := s.guard.Record(c.ctx, in)
+	if stopped := s.closed(c.ctx, in.Run, o); stopped != nil {
+		return reply{}, stopped
+	}
+	return s.outcome(c.ctx)(o, err)
 }
 
 func (s *server) tool(name string) (Tool, bool) {

@@ -45,7 +45,7 @@ type Decision struct {
 type Step struct {
 	Run        string     `json:"run" doc:"The run."`
 	Step       string     `json:"step" doc:"The step."`
-	Do         string     `json:"do" enum:"decide,execute,wait,use_result,new_step,stop,finished" doc:"What to do now. decide: ask the model and record its decision. execute: make the recorded call, with this run and step; harmless to repeat. wait: ask again after retry_after. use_result: go on with the operation's result, or, without an effect, with the decision's arguments. new_step: it failed without an effect; the model may decide a new step. stop: a person decides, or nothing is left to use; report it. finished: the run has ended."`
+	Do         string     `json:"do" enum:"decide,execute,wait,use_result,new_step,stop,finished" doc:"What to do now. decide: nothing is recorded; ask the model and record its decision. execute: make the recorded call, with this run and step; harmless to repeat. wait: ask again after retry_after. use_result: go on with the operation's result, or, without an effect, with the decision's arguments. new_step: it failed without an effect; the model may decide a new step. stop: a person decides, or nothing is left to use; report it. finished: the run has ended."`
 	First      bool       `json:"first" doc:"This request recorded the decision; otherwise it is somebody's from before."`
 	Decision   *Decision  `json:"decision,omitempty" doc:"The recorded decision. Absent with an operation: the effect was started without one, and is not decided any more."`
 	Operation  *Operation `json:"operation,omitempty" doc:"The operation that the call became, as it stands."`
@@ -182,10 +182,10 @@ func submissionOf(d effectonce.Decision, meta map[string]string) Submission {
 const journalTimeout = 10 * time.Second
 
 // asDecided refuses a call that is not the one that was decided for its step (S5.1 I9), and one of a run that was undone. In a run with
-// decisions, the call of a step without one is recorded as its decision, so that the step is never prompted again (S10.2). in is the
-// call as it was read.
+// decisions each call names its step, and the call of a step without a decision is recorded as its decision, so that the step is never
+// prompted again (S10.2). in is the call as it was read.
 func (s *server) asDecided(ctx context.Context, tool Tool, in effectonce.Intent, b Submission) error {
-	if b.Run == "" || b.Step == "" {
+	if b.Run == "" || b.Step == "" && in.Terms.Class == effectonce.ClassReadOnly {
 		return nil
 	}
 	// Like the recording that follows, it does not depend on a caller who may be gone.
@@ -202,17 +202,21 @@ func (s *server) asDecided(ctx context.Context, tool Tool, in effectonce.Intent,
 		return err
 	}
 	d, ok := history.Decided(b.Step)
-	if !ok || history.Undone() {
+	if !ok || b.Step == "" || history.Undone() {
 		_, err := s.guard.Wait(ctx, asked.Key, 0)
 		started := err == nil
 		switch {
 		case !started && !errors.Is(err, effectonce.ErrNotFound):
 			return err
 		case !started && history.Undone():
-			return effectonce.RunFinished(b.Run, journal.StepUndone)
+			return runUndone(b.Run)
 		case started && !ok:
 			// It had its effect, or has it, without a decision: that is told, and not decided any more.
 			return nil
+		case b.Step == "" && history.Finished():
+			return effectonce.RunFinished(b.Run, history.Last())
+		case b.Step == "":
+			return invalid("step", "is missing: the run has decisions, and each of its calls is a step", "name the step of the call; what was not decided before is decided by its call")
 		case !ok:
 			// The run keeps a journal: its call is the decision, and is stored before anything runs.
 			d = effectonce.Decision{Step: b.Step, Tool: in.Tool, IntentID: b.IntentID, Arguments: b.Arguments, Note: "recorded with its call", Operation: asked.Key}

@@ -62,5 +62,10 @@ func (s *server) lookedUp(c call[LookedUp]) (reply, error) {
 		}
 		claim = standing(claim.Outcome)
 	}
+	if claim.Do == effectonce.TaskExecute {
+		if err := s.given(c.ctx, claim.Operation.Run, claim); err != nil {
+			return reply{}, err
+		}
+	}
 	return s.answer(http.StatusOK, claim.Outcome, claimView(claim)), nil
 }

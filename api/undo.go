@@ -26,8 +26,17 @@ type Undo struct {
 type Undone struct {
 	Run      string     `json:"run" doc:"The run."`
 	DryRun   bool       `json:"dry_run" doc:"Nothing was done: this is what would be."`
-	Complete bool       `json:"complete" doc:"Everything that can be undone is undone."`
+	Complete bool       `json:"complete" doc:"Nothing is left to do: everything that can be undone is undone. What cannot be is counted in counts."`
+	Counts   UndoCounts `json:"counts" doc:"How many operations of the run there are of each kind."`
 	Steps    []UndoStep `json:"steps" nullable:"false" doc:"The run's operations, those that took effect last first."`
+}
+
+// UndoCounts says of how many operations of a run what became. Each is counted once.
+type UndoCounts struct {
+	Undone         int `json:"undone" doc:"Their compensation succeeded."`
+	Left           int `json:"left" doc:"Still to be undone, or to be settled first: undo, stopped, not_reached and unresolved."`
+	CannotBeUndone int `json:"cannot_be_undone" doc:"They took effect, or nobody knows whether they did, and they stay: why says why. A person undoes them at the provider, if need be."`
+	NothingToUndo  int `json:"nothing_to_undo" doc:"They had no effect."`
 }
 
 // UndoStep is one operation of a run that is undone.
@@ -37,7 +46,7 @@ type UndoStep struct {
 	Tool         string     `json:"tool" doc:"Its tool."`
 	IntentID     string     `json:"intent_id" doc:"Its intent in business terms."`
 	State        string     `json:"state" doc:"Where it is in its life."`
-	Do           string     `json:"do" enum:"undone,undo,stopped,not_reached,nothing_to_undo,cannot_be_undone,unresolved" doc:"undone: its compensation succeeded. undo: it would be undone (dry run). stopped: its compensation did not succeed yet, or failed; nothing before it is undone until it does. not_reached: it comes after the one that stopped. nothing_to_undo: it had no effect. cannot_be_undone: nobody said how, or it cannot be known. unresolved: it has to be settled before anything is undone."`
+	Do           string     `json:"do" enum:"undone,undo,stopped,not_reached,nothing_to_undo,cannot_be_undone,unresolved" doc:"undone: its compensation succeeded. undo: it would be undone (dry run). stopped: its compensation did not succeed yet, or failed; nothing before it is undone until it does. not_reached: it comes after what stopped. nothing_to_undo: it had no effect. cannot_be_undone: nobody said how, or it cannot be known. unresolved: it has to be settled before anything more is undone."`
 	Why          string     `json:"why,omitempty" doc:"Why, for people."`
 	Executes     string     `json:"executes,omitempty" enum:"effectonce,caller" doc:"Who has the effect of the undoing."`
 	Compensation *Operation `json:"compensation,omitempty" doc:"The operation that undoes it, as it stands."`
@@ -60,8 +69,9 @@ func (s *server) routeUndo() {
 		method: http.MethodPost, path: "/v1/runs/{run}/undo", id: "undo", tag: "runs",
 		summary: "Undo what a run did, newest first",
 		description: "Each operation that the run recorded and that took effect is compensated once, the last one first. The first compensation that does not succeed stops it; the same request " +
-			"again goes on from there. Nothing is undone while an operation of the run is not settled. The run takes no further step, and what was decided and has not started is not started any more.",
-		query:   []*huma.Param{waitParam("Wait so long for each outcome that is not certain yet.")},
+			"again goes on from there. Nothing is undone while an operation of the run is not settled. The run takes no further step; a call that has not been sent yet is not sent any more. " +
+			"Complete says that nothing is left to do, counts how many operations stay as they are because they cannot be undone.",
+		query:   []*huma.Param{waitParam("Wait so long for each outcome that is not certain yet, also of calls that were under way when the run was closed.")},
 		example: map[string]any{"reason": "the wrong customer", "person": "mara", "dry_run": true},
 		answers: []answer{
 			{http.StatusOK, undone, "Complete, or a dry run.", nil},
@@ -89,22 +99,67 @@ func (s *server) undoRun(c call[Undo]) (reply, error) {
 	if c.body.DryRun {
 		return p.reply(c.run, true), nil
 	}
-	if err := p.resolved(); err != nil {
+	history, err := run.History(c.ctx)
+	if err != nil {
 		return reply{}, err
 	}
-	// No further step: a decided one that has not started is not started any more. A run that has ended stays as it ended.
-	end := effectonce.Decision{Step: journal.StepUndone, Finish: true, Note: c.body.Reason, Actor: c.body.Person}
-	if _, err := run.Record(c.ctx, end); err != nil && effectonce.CodeOf(err) != effectonce.CodeRunFinished {
+	if !history.Undone() {
+		if err := p.resolved(); err != nil {
+			return reply{}, err
+		}
+	}
+	// No further step, and no call that is still on its way: first it is recorded, then the operations are listed.
+	if err := run.MarkUndone(c.ctx, c.body.Reason, c.body.Person); err != nil {
 		return reply{}, err
 	}
-	// What started before that is seen now.
-	if p, err = s.planUndo(c.ctx, run, c.body); err == nil {
-		err = p.resolved()
-	}
-	if err == nil {
-		err = p.carryOut(c.ctx, s, c.wait)
-	}
+	p, err = s.undoAll(c.ctx, run, c.body, c.wait)
 	return p.reply(c.run, false), err
+}
+
+// undoRoundsMax bounds how often the operations of a run are listed again. More than two are needed only where others add to the run
+// without reading that it is undone.
+const undoRoundsMax = 16
+
+// undoAll undoes what the run did until nothing more appears, or something stops it.
+func (s *server) undoAll(ctx context.Context, run *journal.Run, b Undo, wait time.Duration) (p undoPlan, err error) {
+	for range undoRoundsMax {
+		if p, err = s.planUndo(ctx, run, b); err != nil {
+			return p, err
+		}
+		settled, err := s.settled(ctx, p, wait)
+		if err != nil {
+			return p, err
+		}
+		switch {
+		case settled:
+			continue
+		case p.count(undoUnresolved) > 0:
+			p.notReached(0)
+			return p, nil
+		case p.count(undoWould) == 0:
+			return p, nil
+		}
+		if p.carryOut(ctx, s, wait); p.count(undoStopped) > 0 {
+			return p, nil
+		}
+	}
+	return p, nil
+}
+
+// settled waits for what was under way when the run was closed. It reports whether anything was settled, so that the plan is an old one.
+func (s *server) settled(ctx context.Context, p undoPlan, wait time.Duration) (bool, error) {
+	changed := false
+	for _, step := range p.steps {
+		if step.Do != undoUnresolved {
+			continue
+		}
+		o, err := s.guard.Wait(ctx, step.outcome.Operation.Key, wait)
+		if err != nil {
+			return changed, err
+		}
+		changed = changed || o.Operation.State.Final()
+	}
+	return changed, nil
 }
 
 // undoPlan is what there is to undo of a run, newest first.
@@ -185,8 +240,11 @@ func (s *server) planStep(op, done effectonce.Operation, b Undo) (undoStep, erro
 			return step, err
 		}
 		step.Do, step.Why = undoCannot, p.Detail
-		if p.Field != "" {
+		switch {
+		case strings.HasPrefix(p.Detail, "is "):
 			step.Why = p.Field + " " + p.Detail
+		case p.Field != "":
+			step.Why = p.Field + ": " + p.Detail
 		}
 		return step, nil
 	}
@@ -208,8 +266,28 @@ func (p undoPlan) resolved() error {
 	return nil
 }
 
-// carryOut undoes step by step, until a compensation does not succeed. An error of the first is the answer; later ones stop it.
-func (p undoPlan) carryOut(ctx context.Context, s *server, wait time.Duration) error {
+// count says of how many operations something is done.
+func (p undoPlan) count(do string) int {
+	n := 0
+	for _, step := range p.steps {
+		if step.Do == do {
+			n++
+		}
+	}
+	return n
+}
+
+// notReached says of what would be undone from the step on that it is not.
+func (p undoPlan) notReached(from int) {
+	for i := range p.steps[from:] {
+		if step := &p.steps[from+i]; step.Do == undoWould {
+			step.Do = undoNotReached
+		}
+	}
+}
+
+// carryOut undoes step by step, until a compensation does not succeed.
+func (p undoPlan) carryOut(ctx context.Context, s *server, wait time.Duration) {
 	for i := range p.steps {
 		step := &p.steps[i]
 		if step.Do != undoWould {
@@ -229,14 +307,9 @@ func (p undoPlan) carryOut(ctx context.Context, s *server, wait time.Duration) e
 			continue
 		}
 		step.Do, step.Why = undoStopped, stoppedBecause(o, err)
-		for j := range p.steps[i+1:] {
-			if after := &p.steps[i+1+j]; after.Do == undoWould {
-				after.Do = undoNotReached
-			}
-		}
-		return nil
+		p.notReached(i + 1)
+		return
 	}
-	return nil
 }
 
 func stoppedBecause(o effectonce.Outcome, err error) string {
@@ -259,14 +332,14 @@ func stoppedBecause(o effectonce.Outcome, err error) string {
 }
 
 func (p undoPlan) reply(run string, dry bool) reply {
-	body := Undone{Run: run, DryRun: dry, Complete: true, Steps: make([]UndoStep, 0, len(p.steps))}
+	body := Undone{Run: run, DryRun: dry, Steps: make([]UndoStep, 0, len(p.steps))}
 	for _, step := range p.steps {
 		body.Steps = append(body.Steps, step.UndoStep)
-		switch step.Do {
-		case undoWould, undoStopped, undoNotReached, undoUnresolved:
-			body.Complete = false
-		}
 	}
+	c := &body.Counts
+	c.Undone, c.CannotBeUndone, c.NothingToUndo = p.count(undoUndone), p.count(undoCannot), p.count(undoNothing)
+	c.Left = len(p.steps) - c.Undone - c.CannotBeUndone - c.NothingToUndo
+	body.Complete = c.Left == 0
 	code := http.StatusOK
 	if !body.Complete && !dry {
 		code = http.StatusAccepted
