@@ -1,7 +1,9 @@
 package effectonce
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"strconv"
 	"time"
 )
@@ -54,6 +56,18 @@ func (m Message) Check() (Message, error) {
 	return m, nil
 }
 
+// Repeats compares a message with one that waits under the same ID in its tenant: nil if it is that message again, which is then left
+// out. Anything else under the ID would be lost without a word: the error is an [ErrPayloadMismatch].
+func (m Message) Repeats(waiting Message) error {
+	if m.Subject == waiting.Subject && m.Type == waiting.Type && m.ContentType == waiting.ContentType && bytes.Equal(m.Data, waiting.Data) {
+		return nil
+	}
+	return &Error{
+		Code: CodePayloadMismatch, Field: "id", Detail: fmt.Sprintf("%q waits already, with another subject or content; nothing was stored", m.ID),
+		Remedy: "give each event an id of its own",
+	}
+}
+
 // Numbered gives a message its place in its subject.
 func (m Message) Numbered(seq int64, at time.Time) Message {
 	m.Seq, m.At = seq, at
@@ -95,8 +109,8 @@ type Relayed struct {
 
 // Outbox is the port to messages on their way out (S9.2).
 type Outbox interface {
-	// Append stores messages in one transaction, each at the end of its subject. One whose ID waits already in its tenant is left out.
-	// The errors are also those of [Message.Check].
+	// Append stores messages in one transaction, each at the end of its subject. One that waits already under its ID in its
+	// tenant is left out. The errors are also those of [Message.Check] and [Message.Repeats]; then none is stored.
 	Append(ctx context.Context, messages ...Message) error
 	// TakeQueue leases the queue that is longest due to a relay, and returns its first messages, at most limit. The error is
 	// [ErrNotFound] if none is due.

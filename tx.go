@@ -33,6 +33,9 @@ type Tx interface {
 // enough left"): what effect changed is undone, the operation is recorded as failed, and the error is [ErrFailed], now and for every
 // repeat once the caller commits. Other errors are those of [Guard.Do]; nothing was done then.
 func (g *Guard) DoTx(ctx context.Context, tx Tx, in Intent, effect func(ctx context.Context) (result any, err error)) (Outcome, error) {
+	if tx == nil || effect == nil {
+		return Outcome{}, invalid("tx", "or the effect is missing", "give the transaction, and the function that makes the effect in it")
+	}
 	done, err := g.running.begin()
 	if err != nil {
 		return Outcome{}, err

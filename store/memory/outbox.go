@@ -49,7 +49,14 @@ func (s *Store) Append(ctx context.Context, messages ...effectonce.Message) erro
 		return err
 	}
 	for _, m := range checked {
-		if m.ID != "" && s.waits(m.Tenant, m.ID) {
+		if waiting, ok := s.waits(m); ok {
+			if err := m.Repeats(waiting); err != nil {
+				return err
+			}
+		}
+	}
+	for _, m := range checked {
+		if _, ok := s.waits(m); ok {
 			continue
 		}
 		id := queueID{m.Tenant, m.Subject}
@@ -67,14 +74,18 @@ func (s *Store) Append(ctx context.Context, messages ...effectonce.Message) erro
 	return nil
 }
 
-// waits reports whether a message with this id waits already.
-func (s *Store) waits(tenant, id string) bool {
-	for q, queue := range s.queues {
-		if q.tenant == tenant && slices.ContainsFunc(queue.messages, func(m effectonce.Message) bool { return m.ID == id }) {
-			return true
+// waits finds the message that waits under the id of m.
+func (s *Store) waits(m effectonce.Message) (effectonce.Message, bool) {
+	if m.ID == "" {
+		return effectonce.Message{}, false
+	}
+	for id, q := range s.queues {
+		i := slices.IndexFunc(q.messages, func(waiting effectonce.Message) bool { return waiting.ID == m.ID })
+		if id.tenant == m.Tenant && i >= 0 {
+			return q.messages[i], true
 		}
 	}
-	return false
+	return effectonce.Message{}, false
 }
 
 // TakeQueue implements [effectonce.Outbox].

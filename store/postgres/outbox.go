@@ -24,6 +24,25 @@ var (
 	UPDATE effectonce.subjects s SET last = s.last + 1 FROM m WHERE s.id = m.queue`)
 )
 
+var selectSameID = newStatement(`SELECT s.subject, m.type, m.content_type, m.data FROM effectonce.messages m
+	JOIN effectonce.subjects s ON s.id = m.queue WHERE m.id = $1::text AND m.tenant = $2::text LIMIT 1`)
+
+// compareWaiting refuses a message under whose id another one waits.
+func compareWaiting(ctx context.Context, q queryer, m effectonce.Message) error {
+	if m.ID == "" {
+		return nil
+	}
+	var waiting *effectonce.Message
+	err := q.query(ctx, selectSameID, []any{storable(m.ID), storable(m.Tenant)}, func(r *scanner) error {
+		waiting = &effectonce.Message{Subject: r.text(), Type: r.text(), ContentType: r.text(), Data: r.blob()}
+		return nil
+	})
+	if err != nil || waiting == nil {
+		return err
+	}
+	return m.Repeats(*waiting)
+}
+
 // Append implements [effectonce.Outbox].
 func (s *Store) Append(ctx context.Context, messages ...effectonce.Message) error {
 	checked, err := checkMessages(messages)
@@ -66,6 +85,12 @@ func (s *Store) appendTo(ctx context.Context, q queryer, messages []effectonce.M
 	at, err := s.moment(ctx, q)
 	if err != nil {
 		return err
+	}
+	// All are compared before anything is written, so that a refusal spoils nothing.
+	for _, m := range messages {
+		if err := compareWaiting(ctx, q, m); err != nil {
+			return err
+		}
 	}
 	for _, m := range messages {
 		of := subject{storable(m.Tenant), storable(m.Subject)}

@@ -45,6 +45,16 @@ func (b *batch) append(messages []effectonce.Message) error {
 	if err != nil {
 		return err
 	}
+	// All are compared before anything is written, so that a refusal spoils nothing.
+	for _, m := range messages {
+		if waiting, ok, err := b.waits(m); err != nil {
+			return err
+		} else if ok {
+			if err := m.Repeats(waiting); err != nil {
+				return err
+			}
+		}
+	}
 	for _, m := range messages {
 		if err := b.appendOne(m, now); err != nil {
 			return err
@@ -53,11 +63,24 @@ func (b *batch) append(messages []effectonce.Message) error {
 	return nil
 }
 
+// waits finds the message that waits under the id of m.
+func (b *batch) waits(m effectonce.Message) (waiting effectonce.Message, ok bool, err error) {
+	if m.ID == "" {
+		return effectonce.Message{}, false, nil
+	}
+	err = b.query(context.Background(), `SELECT q.subject, m.type, m.content_type, m.data FROM messages m JOIN queues q ON q.id = m.queue
+		WHERE m.id = ? AND m.tenant = ? LIMIT 1`, func(row []driver.Value) error {
+		r := scanner{row: row}
+		ok = true
+		waiting = effectonce.Message{Subject: r.text(), Type: r.text(), ContentType: r.text(), Data: r.blob()}
+		return r.err
+	}, m.ID, m.Tenant)
+	return waiting, ok, err
+}
+
 func (b *batch) appendOne(m effectonce.Message, now time.Time) error {
-	if m.ID != "" {
-		if _, waits, err := b.integer("SELECT 1 FROM messages WHERE id = ? AND tenant = ? LIMIT 1", m.ID, m.Tenant); err != nil || waits {
-			return err
-		}
+	if _, ok, err := b.waits(m); err != nil || ok {
+		return err
 	}
 	var queue, number, waiting int64
 	err := b.query(context.Background(), "SELECT id, next, waiting FROM queues WHERE tenant = ? AND subject = ?", func(row []driver.Value) error {

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -143,9 +144,14 @@ func testOutbox(t *testing.T, open Open) {
 				t.Error(err)
 			}
 		})
-		elsewhere, foreign := m, m
-		elsewhere.Subject, foreign.Tenant = "b", "other"
-		o.append(m, m, elsewhere, foreign)
+		elsewhere, different, foreign := m, m, m
+		elsewhere.Subject, different.Data, foreign.Tenant = "b", []byte("2"), "other"
+		for what, other := range map[string]effectonce.Message{"another subject": elsewhere, "other data": different} {
+			if err := o.Append(t.Context(), message("c", "before it"), other); !errors.Is(err, effectonce.ErrPayloadMismatch) {
+				t.Errorf("%s under an id that waits: %v", what, err)
+			}
+		}
+		o.append(m, m, foreign)
 		if a, b := o.queue("a"), o.queue("b"); a.Waiting != 1 && a.Waiting != 2 || b.Waiting != 0 {
 			t.Errorf("%d and %d wait", a.Waiting, b.Waiting)
 		}
