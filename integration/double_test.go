@@ -17,14 +17,7 @@ import (
 // test is skipped, or fails if everything is to be tested.
 func double(t *testing.T) string {
 	t.Helper()
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			unavailable(t, program+" is missing: install Node 18 or newer with npm (Debian: apt-get install nodejs npm)")
-		}
-	}
-	if err := install(); err != nil {
-		unavailable(t, "the Stripe double cannot be installed: "+err.Error())
-	}
+	npmPackages(t, "stripe-mock")
 	command := exec.Command("node", "serve.js")
 	command.Dir = "stripe-mock"
 	command.Env = append(os.Environ(), "LOG_LEVEL=silent")
@@ -61,14 +54,32 @@ func unavailable(t *testing.T, why string) {
 	t.Skip("SKIPPED, NOT TESTED: " + why)
 }
 
-// install runs the install script once for all tests.
-var install = sync.OnceValue(func() error {
-	out, err := exec.Command("./stripe-mock/install.sh").CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+// npmPackages installs what a directory here names, once for all tests.
+func npmPackages(t *testing.T, dir string) {
+	t.Helper()
+	for _, program := range []string{"node", "npm"} {
+		if _, err := exec.LookPath(program); err != nil {
+			unavailable(t, program+" is missing: install Node 20 or newer with npm (Debian: apt-get install nodejs npm)")
+		}
 	}
-	return nil
-})
+	installing.Lock()
+	defer installing.Unlock()
+	if _, done := installed[dir]; !done {
+		out, err := exec.Command("./install.sh", dir).CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		installed[dir] = err
+	}
+	if err := installed[dir]; err != nil {
+		unavailable(t, "the npm packages of "+dir+" cannot be installed: "+err.Error())
+	}
+}
+
+var (
+	installing sync.Mutex
+	installed  = map[string]error{}
+)
 
 // official is Stripe's own client, pointed at an address, with as many retries of its own as asked for.
 func official(address string, retries int64) *stripe.Client {

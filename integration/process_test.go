@@ -45,7 +45,9 @@ const (
 func TestMain(m *testing.M) {
 	text := os.Getenv(childVariable)
 	if text == "" {
-		os.Exit(m.Run())
+		code := m.Run()
+		removeBinary()
+		os.Exit(code)
 	}
 	var j job
 	err := json.Unmarshal([]byte(text), &j)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // trouble is what the wire does to an answer after the effect.
@@ -20,6 +21,7 @@ const (
 	cut     trouble = "cut"      // half of the answer, then it is closed
 	badGate trouble = "502"      // a gateway answers instead
 	html    trouble = "200 html" // a gateway answers 200 with a page of its own
+	slow    trouble = "slow"     // it comes when the client's own time-out is over
 )
 
 // wire stands between a caller and the double. Requests always reach the double, whose answers meet the troubles in their
@@ -27,56 +29,91 @@ const (
 type wire struct {
 	*httptest.Server
 	double string
+	// writes says which requests meet trouble. Look-ups get through.
+	writes func(r *http.Request, body string) bool
 
 	mu       sync.Mutex
 	troubles []trouble
-	refunds  int
+	always   trouble
+	seen     int
+	lost     int
 }
+
+// slowness is longer than a client waits (patience).
+const (
+	slowness = 2500 * time.Millisecond
+	patience = time.Second
+)
 
 func newWire(t *testing.T, double string, troubles ...trouble) *wire {
 	t.Helper()
-	w := &wire{double: double, troubles: troubles}
+	return newWireFor(t, double, func(r *http.Request, _ string) bool {
+		return r.Method == http.MethodPost && r.URL.Path == "/v1/refunds"
+	}, troubles...)
+}
+
+func newWireFor(t *testing.T, double string, writes func(*http.Request, string) bool, troubles ...trouble) *wire {
+	t.Helper()
+	w := &wire{double: double, writes: writes, troubles: troubles}
 	w.Server = httptest.NewServer(w)
 	t.Cleanup(w.Close)
 	return w
 }
 
-// sends counts the requests for a refund that went through.
+// sends counts the writes that went through.
 func (w *wire) sends() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.refunds
+	return w.seen
 }
 
-// meets counts a request and says what happens to its answer. Look-ups get through.
-func (w *wire) meets(r *http.Request) trouble {
-	if r.Method != http.MethodPost || r.URL.Path != "/v1/refunds" {
+// next says what the next answers meet, and each after them.
+func (w *wire) next(after trouble, troubles ...trouble) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.troubles, w.always, w.lost = troubles, after, 0
+}
+
+// losses counts the answers that met trouble since next.
+func (w *wire) losses() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lost
+}
+
+// meets counts a request and says what happens to its answer.
+func (w *wire) meets(r *http.Request, body string) trouble {
+	if !w.writes(r, body) {
 		return fine
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.refunds++
-	if len(w.troubles) == 0 {
-		return fine
+	w.seen++
+	next := w.always
+	if len(w.troubles) > 0 {
+		next, w.troubles = w.troubles[0], w.troubles[1:]
 	}
-	next := w.troubles[0]
-	w.troubles = w.troubles[1:]
+	if next != fine {
+		w.lost++
+	}
 	return next
 }
 
 // ServeHTTP implements http.Handler.
 func (w *wire) ServeHTTP(out http.ResponseWriter, in *http.Request) {
-	what := w.meets(in)
 	body, err := io.ReadAll(in.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	what := w.meets(in, string(body))
 	// Whatever becomes of the sender, the request arrives.
 	forward, err := http.NewRequest(in.Method, w.double+in.URL.RequestURI(), strings.NewReader(string(body)))
 	if err != nil {
 		panic(err)
 	}
 	forward.Header = in.Header.Clone()
+	// A double may check a signature, which the host is part of.
+	forward.Host = in.Host
 	forward.GetBody = nil
 	answer, err := (&http.Transport{DisableKeepAlives: true, DisableCompression: true}).RoundTrip(forward)
 	if err != nil {
@@ -99,6 +136,13 @@ func (w *wire) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	case html:
 		_, _ = io.WriteString(out, "<html>we will be back soon</html>")
 		return
+	case slow:
+		late := time.NewTimer(slowness)
+		defer late.Stop()
+		select {
+		case <-late.C:
+		case <-in.Context().Done():
+		}
 	}
 	for name, values := range answer.Header {
 		out.Header()[name] = values
@@ -106,6 +150,7 @@ func (w *wire) ServeHTTP(out http.ResponseWriter, in *http.Request) {
 	out.WriteHeader(answer.StatusCode)
 	if what == cut {
 		_, _ = out.Write(said[:len(said)/2])
+		_ = http.NewResponseController(out).Flush()
 		panic(http.ErrAbortHandler)
 	}
 	_, _ = out.Write(said)
