@@ -88,7 +88,7 @@ func (t Transition) Releases() bool {
 
 // Limits is the port to what limits hold (S8.3). Reserving and releasing are part of [Store.Create] and [Store.Apply].
 type Limits interface {
-	// Limits returns limits in use, those of the latest period first, each with the operations that hold it, newest first.
+	// Limits returns limits of which something is taken, those of the latest period first, each with the operations that hold it, newest first.
 	Limits(ctx context.Context, f LimitFilter) ([]LimitUse, error)
 }
 

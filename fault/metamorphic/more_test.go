@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/effectonce/effectonce"
@@ -13,8 +12,6 @@ import (
 func (s *system) limits(args []int) answer {
 	f := []effectonce.LimitFilter{{Limit: 100, Holders: 100}, {Name: "count", Holders: 1}, {Tenant: "acme", Text: "OUR", Limit: 100}}[args[0]]
 	uses, err := s.store.Limits(context.Background(), f)
-	// What nothing is taken of any more may be listed, or not.
-	uses = slices.DeleteFunc(uses, func(u effectonce.LimitUse) bool { return u.Used == 0 })
 	return said(err, uses)
 }
 

@@ -86,10 +86,13 @@ func (s *Store) Limits(ctx context.Context, f effectonce.LimitFilter) ([]effecto
 		if f.Tenant != "" && f.Tenant != c.tenant || f.Name != "" && f.Name != c.name || !strings.Contains(lower(c.name), lower(f.Text)) {
 			continue
 		}
+		t := s.ceilings[c]
+		if t.used == 0 {
+			continue
+		}
 		if len(uses) == limit {
 			break
 		}
-		t := s.ceilings[c]
 		use := effectonce.LimitUse{Tenant: c.tenant, Name: c.name, Per: c.per, From: c.from, Used: t.used, Max: t.max}
 		for _, key := range s.holders(c, cmp.Or(f.Holders, 20)) {
 			i := slices.IndexFunc(s.reserved[key], func(r reservation) bool { return r.ceiling == c })

@@ -182,7 +182,7 @@ func (s *Store) Limits(ctx context.Context, f effectonce.LimitFilter) ([]effecto
 		return nil, err
 	}
 	defer s.leave()
-	var where filter
+	where := filter{all: []string{"used > 0"}}
 	where.equal("tenant", f.Tenant)
 	where.equal("name", f.Name)
 	where.contains("name", f.Text)

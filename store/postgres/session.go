@@ -61,13 +61,6 @@ func bytesOrNull(b []byte) any {
 	return b
 }
 
-func microsOrNull(us *int64) any {
-	if us == nil {
-		return nil
-	}
-	return *us
-}
-
 // numberOf reads a number from the only row; ok is false where there is none, or it is NULL.
 func numberOf(ctx context.Context, q queryer, st *statement, args ...any) (n int64, ok bool, err error) {
 	err = q.query(ctx, st, args, func(r *scanner) error {
