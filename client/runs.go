@@ -16,7 +16,7 @@ type Do string
 
 // What to do.
 const (
-	DoDecide    Do = "decide"     // ask the model, and record what it says with [Client.Decide]
+	DoDecide    Do = "decide"     // nothing is recorded: ask the model, and record what it says with [Client.Decide]
 	DoExecute   Do = "execute"    // make the recorded call, with its run and step; harmless to repeat
 	DoWait      Do = "wait"       // ask again after RetryAfter
 	DoUseResult Do = "use_result" // go on with the operation's result, or, without an effect, with the decision's arguments
@@ -162,8 +162,19 @@ func (c *Client) Compensate(ctx context.Context, key effectonce.Key, why Compens
 
 // Undone is what became of undoing a run.
 type Undone struct {
+	// Complete says that nothing is left to do; what cannot be undone is counted.
 	Complete bool       `json:"complete"`
+	Counts   UndoCounts `json:"counts"`
 	Steps    []UndoStep `json:"steps"`
+}
+
+// UndoCounts says of how many operations of the run what became: undone, still left to do, not to be undone although they took effect
+// or may have, without an effect. Each is counted once.
+type UndoCounts struct {
+	Undone         int `json:"undone"`
+	Left           int `json:"left"`
+	CannotBeUndone int `json:"cannot_be_undone"`
+	NothingToUndo  int `json:"nothing_to_undo"`
 }
 
 // UndoStep is one operation of a run that is undone. Do is undone, undo (in a dry run), stopped, not_reached, nothing_to_undo,

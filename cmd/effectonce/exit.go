@@ -112,7 +112,7 @@ func (p problem) line() string {
 		s = strings.ToLower(p.Title[:1]) + p.Title[1:]
 	}
 	if p.Field != "" {
-		s = p.Field + " " + s
+		s = p.Field + separator(s) + s
 	}
 	if len(p.Fields) > 0 {
 		s += ": " + strings.Join(p.Fields, ", ")
@@ -121,6 +121,22 @@ func (p problem) line() string {
 		s += " (" + p.Remedy + ")"
 	}
 	return s
+}
+
+// predicates are words with which a detail says something about its field; any other detail is a sentence of its own.
+var predicates = map[string]bool{
+	"is": true, "are": true, "was": true, "were": true, "has": true, "have": true, "had": true, "does": true, "do": true, "did": true,
+	"can": true, "cannot": true, "could": true, "must": true, "may": true, "would": true, "needs": true, "holds": true, "belongs": true,
+	"names": true, "begins": true, "ends": true, "stands": true, "lacks": true, "builds": true, "completes": true, "asks": true, "says": true,
+}
+
+// separator stands between a field and what is said of it.
+func separator(detail string) string {
+	word, _, _ := strings.Cut(detail, " ")
+	if predicates[strings.TrimRight(word, ",:;")] {
+		return " "
+	}
+	return ": "
 }
 
 func problemOf(err error) problem {

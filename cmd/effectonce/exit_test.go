@@ -32,6 +32,8 @@ func TestErrorsAreOneLineOrOneDocument(t *testing.T) {
 		exit int
 	}{
 		{"a code with field and remedy", invalid("amount", "is missing", "give it"), "effectonce: amount is missing (give it)", 2},
+		{"a detail that is a sentence of its own", &effectonce.Error{Code: effectonce.CodeStaleVersion, Field: "head", Detail: `the head of "a" is "b"`}, `effectonce: head: the head of "a" is "b"`, 5},
+		{"a detail about what the field is not", &effectonce.Error{Code: effectonce.CodeNotFound, Field: "run", Detail: `nothing is recorded of a run "x"`}, `effectonce: run: nothing is recorded of a run "x"`, 4},
 		{"a mismatch names the fields", &effectonce.Error{Code: effectonce.CodePayloadMismatch, Detail: "other arguments", Fields: []string{"amount"}}, "effectonce: other arguments: amount", 3},
 		{"a code alone has its title", &effectonce.Error{Code: effectonce.CodeNotFound}, "effectonce: there is no such operation", 4},
 		{"wrapped", fmt.Errorf("listing: %w", effectonce.ErrStoreUnavailable), "effectonce: the store is not available", 8},

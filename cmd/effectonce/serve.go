@@ -17,6 +17,8 @@ import (
 	"github.com/effectonce/effectonce/api"
 	"github.com/effectonce/effectonce/config"
 	"github.com/effectonce/effectonce/egress"
+	"github.com/effectonce/effectonce/events"
+	"github.com/effectonce/effectonce/journal"
 	"github.com/effectonce/effectonce/worker"
 )
 
@@ -193,12 +195,19 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 	var traffic *traffic
 	breaker := newBreaker(cfg, log)
 	var outward *outward
+	var runs *journal.Journal
 	guard := effectonce.New(store, effectonce.Options{Logger: log, Breaker: breaker, Access: egress.Access, Providers: func(op effectonce.Operation) effectonce.Provider {
-		if p, ours := outward.providerOf(op); ours {
+		p, ours := outward.providerOf(op)
+		if !ours {
+			p = traffic.providerOf(known, op)
+		}
+		if p == nil || op.Run == "" || strings.HasPrefix(op.Tool, events.ToolPrefix) {
 			return p
 		}
-		return traffic.providerOf(known, op)
+		// Nothing is sent for a run that is undone meanwhile.
+		return runs.Run(op.Tenant, op.Run).Provider(p)
 	}})
+	runs = journal.New(store, guard)
 	outward, err := newOutward(cfg, guard, log)
 	if err != nil {
 		return nil, err
