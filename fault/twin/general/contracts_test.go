@@ -266,6 +266,48 @@ func (r running) otherRequest() {
 	}
 }
 
+// A second request under a key of each built-in contract, while the first one is being processed, has no effect and is no success; where the contract knows an
+// answer for that, it is that one. S16.17
+func TestAKeyOfEachBuiltInContractInFlight(t *testing.T) {
+	t.Parallel()
+	all := subjects(t)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		s := all[name]
+		if s.operation.Effect != contract.EffectKeyed {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan, err := general.ParsePlan(s.contract, "write#1 hold=1h")
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := s.start(t, func(c *general.Config) { c.Plan = plan })
+			ended := make(chan bool)
+			go func() {
+				defer close(ended)
+				r.send(r.injected(1))
+			}()
+			deadline := time.After(20 * time.Second)
+			for r.twin.Requests().Total == 0 || r.twin.Requests().Requests[0].Outcome != "started" {
+				select {
+				case <-deadline:
+					t.Fatal("the first request did not begin")
+				case <-time.After(time.Millisecond):
+				}
+			}
+			end := r.must(r.injected(1), true)
+			known := slices.ContainsFunc(s.operation.Examples, func(e contract.Example) bool { return e.Want == effectonce.VerdictInFlight })
+			if end.Verdict == effectonce.VerdictSucceeded || known && end.Verdict != effectonce.VerdictInFlight {
+				t.Errorf("the second request ended %s", end.Verdict)
+			}
+			r.counts(0, "while the first is being processed")
+			r.twin.Close()
+			<-ended
+		})
+	}
+}
+
 // Each look-up of each built-in contract finds what was done, on whatever page it is, once its lag is over. S7.1
 func TestEachLookUpFindsWhatWasDone(t *testing.T) {
 	t.Parallel()
@@ -286,7 +328,7 @@ func TestEachLookUpFindsWhatWasDone(t *testing.T) {
 					t.Fatal(err)
 				}
 				// Others of the same form, so that it is on the third page, if the list is not filtered by what is looked for.
-				if s.operation.Effect == contract.EffectNone {
+				if s.operation.Effect != contract.EffectConvergent {
 					for range 5 {
 						if _, err := r.twin.Add(resource(r, "")); err != nil {
 							t.Fatal(err)
