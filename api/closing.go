@@ -14,13 +14,16 @@ import (
 // runUndone refuses a call of a run that was undone.
 func runUndone(run string) error { return effectonce.RunFinished(run, journal.StepUndone) }
 
+// stoppedReason is why an operation of such a run failed.
+const stoppedReason = "the run was undone; nothing was sent"
+
 // closed refuses the outcome of a call of run that its undoing has stopped, and cancels what the call has only recorded.
 func (s *server) closed(ctx context.Context, run string, o effectonce.Outcome) error {
 	op := o.Operation
 	if run == "" || op.Run != run || op.State == "" || !op.Compensates.IsZero() {
 		return nil
 	}
-	if op.State == effectonce.StateFailed && op.Failure != nil && op.Failure.Code == journal.FailureUndone {
+	if f := op.Failure; op.State == effectonce.StateFailed && f != nil && (f.Code == journal.FailureUndone || f.Message == stoppedReason) {
 		return runUndone(run)
 	}
 	if op.State.Final() {
@@ -33,7 +36,7 @@ func (s *server) closed(ctx context.Context, run string, o effectonce.Outcome) e
 		return err
 	}
 	if op.State == effectonce.StatePending {
-		_, err = s.guard.Resolve(ctx, op.Key, effectonce.Resolved{Resolution: effectonce.ResolveRejected, Person: "effectonce", Reason: "the run was undone; nothing was sent", Version: op.Version})
+		_, err = s.guard.Resolve(ctx, op.Key, effectonce.Resolved{Resolution: effectonce.ResolveRejected, Person: "effectonce", Reason: stoppedReason, Version: op.Version})
 		if err != nil && !errors.Is(err, effectonce.ErrStaleVersion) && !errors.Is(err, effectonce.ErrNotAllowed) {
 			return err
 		}
@@ -55,7 +58,7 @@ func (s *server) given(ctx context.Context, run string, claim effectonce.Claim) 
 			return nil
 		}
 		// It speaks for earlier attempts too: none of them was given to anybody.
-		end := effectonce.End{Verdict: effectonce.VerdictRejected, Authoritative: true, Failure: effectonce.Failure{Code: journal.FailureUndone, Message: "the run was undone; nothing was sent"}}
+		end := effectonce.End{Verdict: effectonce.VerdictRejected, Authoritative: true, Failure: effectonce.Failure{Code: journal.FailureUndone, Message: stoppedReason}}
 		if _, err := s.guard.Settle(rctx, claim.Operation.Key, claim.Token, end); err != nil {
 			return err
 		}

@@ -98,6 +98,62 @@ func TestAFailedCompensationIsTriedAgainOnDemand(t *testing.T) {
 	}
 }
 
+// S11.3: however often it failed, the answer is how the last one stands, whatever is asked.
+func TestTheLastOfSeveralCompensationsCounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	key := f.does("shop.order", "o1")
+	f.behaves(func(context.Context, effectonce.Call) (any, error) {
+		return nil, effectonce.Rejected(errors.New("locked"), true)
+	})
+	path := "/v1/operations/" + key + "/compensate"
+	const again = `{"reason":"once more","person":"mara","again":true}`
+	f.send("POST", path, because).want(t, 200, "outcome=failed")
+	second := f.send("POST", path, again).want(t, 200, "outcome=failed").key()
+	if got := f.send("POST", path, because).want(t, 200, "outcome=failed", "replayed=true").key(); got != second {
+		t.Errorf("the answer is %s, want the second one, %s", got, second)
+	}
+	f.behaves(nil)
+	third := f.send("POST", path, again).want(t, 200, "outcome=succeeded", "supersedes="+second).key()
+	for _, body := range []string{because, again, because} {
+		f.send("POST", path, body).want(t, 200, "outcome=succeeded", "replayed=true", "next=use_result", "key="+third)
+	}
+	f.send("POST", "/v1/runs/run-1/undo", because).want(t, 200, "complete=true")
+	if n := f.effects.Load(); n != 4 {
+		t.Errorf("%d calls, want the order, two refused and a successful cancelling", n)
+	}
+}
+
+// S11.3: what is complete may still leave something: it is counted, with its reason.
+func TestUndoingCountsWhatStays(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	counts := func(run, want string) answered {
+		t.Helper()
+		a := f.send("POST", "/v1/runs/"+run+"/undo", because).want(t, 200, "complete=true")
+		if got := fmt.Sprint(a.get("counts")); got != want {
+			t.Errorf("the counts are %s, want %s", got, want)
+		}
+		return a
+	}
+	f.does("shop.refund", "o1")
+	purged := f.does("shop.order", "o2")
+	f.does("shop.order", "o3")
+	f.behaves(func(context.Context, effectonce.Call) (any, error) {
+		return nil, effectonce.Rejected(errors.New("declined"), true)
+	})
+	f.send("POST", "/v1/operations", `{"tool":"shop.order","run":"run-2","step":"a","arguments":{"order_id":"o4","amount":1}}`).want(t, 200, "outcome=failed")
+	f.behaves(nil)
+	counts("run-2", "map[cannot_be_undone:0 left:0 nothing_to_undo:1 undone:0]")
+	a := counts("run-1", "map[cannot_be_undone:1 left:0 nothing_to_undo:0 undone:2]")
+	if !strings.Contains(a.raw, "tools.shop.refund.compensate is missing") {
+		t.Errorf("it does not say why: %s", a.raw)
+	}
+	// It is undone already: that its result is not kept any more changes nothing.
+	f.purge(purged)
+	counts("run-1", "map[cannot_be_undone:1 left:0 nothing_to_undo:0 undone:2]")
+}
+
 // story is what is done about each operation, in order.
 func story(a answered) string {
 	var all []string
