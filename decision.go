@@ -12,6 +12,10 @@ import (
 // NoteBytesMax bounds the free text of a decision.
 const NoteBytesMax = 16 << 10
 
+// ReservedTenant is the tenant of what Effectonce itself writes down in a store, such as the identities that tools have had (S3.12).
+// Nothing of it is listed to callers, and nothing is recorded under it for them.
+const ReservedTenant = "effectonce"
+
 // Decision is what was chosen for one step of a run. The first one recorded for a step is the step's (S10.1).
 type Decision struct {
 	Tenant string
