@@ -17,7 +17,6 @@ import (
 	"github.com/effectonce/effectonce/canon"
 	"github.com/effectonce/effectonce/contract"
 	"github.com/effectonce/effectonce/events"
-	"github.com/effectonce/effectonce/policy"
 	"github.com/effectonce/effectonce/provider"
 )
 
@@ -49,6 +48,9 @@ type Config struct {
 	// Documents finds a policy version that was stored earlier ([Config.Keep]); whoever opens the store sets it before the
 	// first call. Nil: only the versions of this file are known.
 	Documents func(ctx context.Context, version string) ([]byte, error)
+
+	// sources are the places of the inbox's sources in the file.
+	sources map[string]*node
 }
 
 // Load reads and checks a file, with the process's environment. The error is a [Problems], or says that the file cannot be
@@ -237,19 +239,8 @@ func (r *reading) contractNames() []string {
 // (S3.11). It is called once the store is open and before the first call.
 func (c *Config) Keep(ctx context.Context, put func(ctx context.Context, doc []byte) (canon.Digest, error)) error {
 	for _, name := range slices.Sorted(maps.Keys(c.Tools)) {
-		// An identity of operations without a policy has a policy only here.
-		policies := []*policy.Tool{c.Tools[name].Policy}
-		for _, f := range c.Tools[name].former {
-			policies = append(policies, f.policy)
-		}
-		for _, p := range policies {
-			digest, err := put(ctx, p.Document())
-			if err != nil {
-				return fmt.Errorf("store the policy of %s: %w", name, err)
-			}
-			if digest.String() != p.Version {
-				return fmt.Errorf("store the policy of %s: the store calls it %s, and its version is %s", name, digest, p.Version)
-			}
+		if err := c.Tools[name].keep(ctx, put); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -90,7 +90,7 @@ func (s *references) decode(c *check, n *node, path []string) {
 
 // inbox reads where events come in.
 func (r *reading) inbox(forms map[string]sourceForm) {
-	r.config.Inbox = map[string]events.Source{}
+	r.config.Inbox, r.config.sources = map[string]events.Source{}, map[string]*node{}
 	for _, name := range slices.Sorted(maps.Keys(forms)) {
 		form, path := forms[name], []string{"inbox", name}
 		s := events.Source{
@@ -108,7 +108,7 @@ func (r *reading) inbox(forms map[string]sourceForm) {
 		}
 		s = s.WithDefaults()
 		r.settings(s.Check(), path)
-		r.config.Inbox[name] = s
+		r.config.Inbox[name], r.config.sources[name] = s, r.root.nearest(path)
 	}
 }
 

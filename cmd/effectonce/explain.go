@@ -164,7 +164,7 @@ func (e *explainCommand) store(ctx context.Context, c *terminal, cfg *config.Con
 
 // formerly finds the earlier identities of tools in the store. refused says why the daemon would not start with the file.
 func formerly(ctx context.Context, cfg *config.Config, store effectonce.Store) (refused string, err error) {
-	err = cfg.KeepIdentities(ctx, store, nil)
+	err = cfg.FindIdentities(ctx, store)
 	var problems config.Problems
 	if errors.As(err, &problems) {
 		return problems.Error(), nil

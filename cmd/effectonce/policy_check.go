@@ -134,7 +134,7 @@ func (p *policyCheckCommand) compare(ctx context.Context, c *terminal, cfg *conf
 		return err
 	}
 	defer store.Close()
-	return cfg.KeepIdentities(ctx, store, nil)
+	return cfg.FindIdentities(ctx, store)
 }
 
 // keeps says in words what a policy says about limits, retention and compensation.

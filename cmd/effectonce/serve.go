@@ -28,7 +28,7 @@ type serveCommand struct {
 	Store       string        `placeholder:"STORE" help:"The SQLite file, which is made if it does not exist, or a PostgreSQL URL (postgres://user@host/database), or env:NAME for a URL in an environment variable; else what the configuration says, else effectonce.db in the current directory."`
 	Log         string        `enum:"text,json" default:"text" help:"How to log on standard error: text or json."`
 	Drain       time.Duration `default:"35s" help:"How long running attempts may still take after the first signal to stop."`
-	NewIdentity []string      `placeholder:"TOOL" sep:"none" help:"End the identities that this tool's calls had before its scope, intent_id or identity arguments were edited: its earlier operations are not recognised any more, and a call from before the edit that comes again has its effect again. Can be given more than once."`
+	NewIdentity []string      `placeholder:"TOOL" sep:"none" help:"End the identities that this tool's calls had before its scope, intent_id or identity arguments were edited: its earlier operations are not recognised any more, and a call from before the edit that comes again has its effect again. inbox.SOURCE does so for the events of a source whose format or event_id was edited. Can be given more than once."`
 	UntilEOF    bool          `name:"until-eof" help:"Stop when standard input ends: for programs that start it."`
 }
 
@@ -103,12 +103,16 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	return errors.Join(err, d.stop(s.Drain))
 }
 
-// newIdentities is the set of tools for which a changed identity is accepted.
+// newIdentities is the set of tools, and of sources as inbox.SOURCE, for which a changed identity is accepted.
 func newIdentities(cfg *config.Config, names []string) (map[string]bool, error) {
 	accepted := map[string]bool{}
 	for _, name := range names {
-		if cfg.Tools[name] == nil {
-			return nil, invalid("new-identity", fmt.Sprintf("%q is not a tool of the configuration", name), "name one of its tools, as it is written there")
+		source, isSource := strings.CutPrefix(name, events.ToolPrefix)
+		if isSource {
+			_, isSource = cfg.Inbox[source]
+		}
+		if cfg.Tools[name] == nil && !isSource {
+			return nil, invalid("new-identity", fmt.Sprintf("%q is not a tool of the configuration", name), "name one of its tools as it is written there, or a source as inbox.SOURCE")
 		}
 		accepted[name] = true
 	}
