@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,15 +72,15 @@ func serving(t *testing.T, dir string, env []string, args ...string) daemon {
 		t.Fatal(err)
 	}
 	start(t, command)
-	var ready struct {
-		URL string `json:"url"`
+	var ready map[string]any
+	err = json.NewDecoder(out).Decode(&ready)
+	if url, ok := ready["url"].(string); ok && err == nil {
+		return daemon{url: url, path: path}
 	}
-	if err := json.NewDecoder(out).Decode(&ready); err != nil || ready.URL == "" {
-		_ = command.Process.Kill()
-		_ = command.Wait()
-		t.Fatalf("effectonce %v did not start: %v\n%s", args, err, log.String())
-	}
-	return daemon{url: ready.URL, path: path}
+	_ = command.Process.Kill()
+	_ = command.Wait()
+	t.Fatalf("effectonce %v did not start: %v, %v\n%s", args, err, ready, log.String())
+	return daemon{}
 }
 
 // start starts a process that is ended with its test. One that does not end with its standard input is killed.
@@ -99,13 +100,14 @@ func start(t *testing.T, command *exec.Cmd) {
 	})
 }
 
-// state asks the daemon how the operation of an intent stands.
-func (d daemon) state(t *testing.T, intent string) string {
+// state asks the daemon how the operation of an intent stands, and why.
+func (d daemon) state(t *testing.T, intent string) (state, reason string) {
 	t.Helper()
 	out, err := exec.Command(d.path, "ops", "ls", "--server", d.url, "--intent-id", intent, "--json").Output()
 	var page struct {
 		Operations []struct {
-			State string `json:"state"`
+			State  string `json:"state"`
+			Reason string `json:"reason"`
 		} `json:"operations"`
 	}
 	if err == nil {
@@ -113,9 +115,9 @@ func (d daemon) state(t *testing.T, intent string) string {
 	}
 	if err != nil || len(page.Operations) != 1 {
 		t.Errorf("%s: want one operation on record (%v): %s", intent, err, out)
-		return "none"
+		return "none", ""
 	}
-	return page.Operations[0].State
+	return page.Operations[0].State, page.Operations[0].Reason
 }
 
 // freePort is a port that nothing listens on.
@@ -158,12 +160,19 @@ func answers(t *testing.T, address string) {
 	}
 }
 
-// read gets JSON from a double.
-func read(t *testing.T, address, token string, into any) {
+// read gets JSON from a double, by POST if there is a form.
+func read(t *testing.T, address, token string, form url.Values, into any) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	method := http.MethodGet
+	if form != nil {
+		method = http.MethodPost
+	}
+	request, err := http.NewRequestWithContext(t.Context(), method, address, strings.NewReader(form.Encode()))
 	if err != nil {
 		t.Fatal(err)
+	}
+	if form != nil {
+		request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
 	response, err := http.DefaultClient.Do(request)

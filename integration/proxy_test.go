@@ -41,8 +41,8 @@ type wire struct {
 
 // slowness is longer than a client waits (patience).
 const (
-	slowness = 2500 * time.Millisecond
-	patience = time.Second
+	slowness = 4500 * time.Millisecond
+	patience = 2 * time.Second
 )
 
 func newWire(t *testing.T, double string, troubles ...trouble) *wire {
