@@ -83,11 +83,12 @@ func TestDaemonsThatStartTogetherAreInOneOrder(t *testing.T) {
 	t.Parallel()
 	store := memorystore.Open(memorystore.Options{})
 	configs := make([]*Config, 8)
-	var starting sync.WaitGroup
+	var starting, read sync.WaitGroup
+	read.Add(len(configs))
 	for i := range configs {
 		configs[i] = mustParse(t, "effectonce.yaml", pay(fmt.Sprintf(`intent_id: "%d:{order}", arguments: {order: {kind: identity}}`, i)))
 		starting.Go(func() {
-			if err := configs[i].KeepIdentities(t.Context(), store, nil); err != nil {
+			if err := configs[i].KeepIdentities(t.Context(), &sameMoment{Store: store, read: &read}, nil); err != nil {
 				t.Error(err)
 			}
 		})
@@ -100,6 +101,22 @@ func TestDaemonsThatStartTogetherAreInOneOrder(t *testing.T) {
 	if len(seen) != len(configs) {
 		t.Errorf("they have %v earlier identities", seen)
 	}
+}
+
+// sameMoment is the store of one of several daemons that all look, and then all read the register before one of them enters itself.
+type sameMoment struct {
+	effectonce.Store
+	read  *sync.WaitGroup
+	reads int
+}
+
+func (s *sameMoment) Decisions(ctx context.Context, tenant, run string) ([]effectonce.Decision, error) {
+	all, err := s.Store.Decisions(ctx, tenant, run)
+	if s.reads++; s.reads == 2 {
+		s.read.Done()
+		s.read.Wait()
+	}
+	return all, err
 }
 
 // S3.12: a file that was in use can be gone back to, also where it cannot compute what came after it: that has its keys.
