@@ -57,7 +57,11 @@ func (r *Route) write(ctx context.Context, op *contract.Operation, in *incoming)
 	if !r.raw.Held() {
 		ctx = context.WithValue(ctx, callersScope{}, intent.RequestScope)
 	}
-	outcome, err := r.o.Guard.Do(ctx, intent, call, effectonce.WaitFor(r.o.Wait))
+	var to effectonce.Provider = call
+	if intent.Run != "" && r.o.InRun != nil {
+		to = r.o.InRun(intent.Run, call)
+	}
+	outcome, err := r.o.Guard.Do(ctx, intent, to, effectonce.WaitFor(r.o.Wait))
 	if refused := Access(ctx, outcome.Operation); refused != nil && !outcome.Operation.Key.IsZero() {
 		outcome, err = effectonce.Outcome{}, refused
 	}

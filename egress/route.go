@@ -67,6 +67,9 @@ type Options struct {
 	Terms effectonce.Terms
 	// PassUndescribed lets writes pass that the contract does not describe, unguarded. Otherwise they are refused.
 	PassUndescribed bool
+	// InRun stands between a write that names a run and the provider, for runs that can be undone; nil:
+	// nothing does.
+	InRun func(run string, p effectonce.Provider) effectonce.Provider
 	// Wait is how long a caller waits for an outcome that is not certain yet; 0 means DefaultWait, less than 0 not at all.
 	Wait time.Duration
 	// Logger gets one line for each write; nil means slog.Default. Metrics counts requests; nil: nobody does.

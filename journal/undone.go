@@ -20,13 +20,10 @@ const StepUndone = "effectonce.undone"
 // FailureUndone is the failure code of an operation that was not carried out, because its run was undone.
 const FailureUndone = string(effectonce.CodeRunFinished)
 
-// marks is the tenant of what Effectonce records for itself. No run of a caller is in it.
-const marks = "effectonce"
-
 // mark is where it is recorded that the run is undone. It is not a step of the run, which may have ended before, and then takes none.
 func (r *Run) mark() effectonce.Decision {
 	name := sha256.Sum256([]byte(r.tenant + "\x00" + r.name))
-	return effectonce.Decision{Tenant: marks, Run: "undone " + hex.EncodeToString(name[:]), Step: StepUndone, Finish: true}
+	return effectonce.Decision{Tenant: effectonce.ReservedTenant, Run: "undone " + hex.EncodeToString(name[:]), Step: StepUndone, Finish: true}
 }
 
 // MarkUndone records that the run is undone, and ends it if it has not ended. List its operations after it, not before. Again is harmless.

@@ -9,6 +9,7 @@ import (
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/config"
 	"github.com/effectonce/effectonce/egress"
+	"github.com/effectonce/effectonce/journal"
 	"github.com/effectonce/effectonce/provider"
 )
 
@@ -20,7 +21,7 @@ type outward struct {
 }
 
 // newOutward makes the routes of the configuration.
-func newOutward(cfg *config.Config, guard *effectonce.Guard, log *slog.Logger) (*outward, error) {
+func newOutward(cfg *config.Config, guard *effectonce.Guard, runs *journal.Journal, log *slog.Logger) (*outward, error) {
 	o := &outward{metrics: &egress.Metrics{}}
 	for _, r := range cfg.Routes {
 		tools := map[string]egress.Tool{}
@@ -30,6 +31,7 @@ func newOutward(cfg *config.Config, guard *effectonce.Guard, log *slog.Logger) (
 		route, err := egress.New(egress.Options{
 			Name: r.Path, Guard: guard, API: r.API, Intents: egress.Intents(r.Intents), Tools: tools, Terms: r.Terms, PassUndescribed: r.PassUndescribed,
 			Wait: r.Wait, Logger: log, Metrics: o.metrics,
+			InRun: func(run string, p effectonce.Provider) effectonce.Provider { return runs.Run("", run).Provider(p) },
 		})
 		if err != nil {
 			return nil, fmt.Errorf("route %s: %w", r.Path, err)

@@ -39,7 +39,7 @@ func withRoute(t testing.TB, plan string) (dir string, ledger twin.Control) {
 }
 
 // postForm sends a refund as an SDK does; status 0 says that nothing was answered.
-func postForm(t testing.TB, base, form string) (int, http.Header, string) {
+func postForm(t testing.TB, base, form string, headers ...string) (int, http.Header, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/egress/stripe/v1/refunds", strings.NewReader(form))
 	if err != nil {
@@ -47,6 +47,9 @@ func postForm(t testing.TB, base, form string) (int, http.Header, string) {
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Header.Set("Idempotency-Key", "made-up")
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
 	response, err := http.DefaultClient.Do(r)
 	if err != nil {
 		return 0, nil, ""
@@ -84,6 +87,33 @@ func TestARouteSurvivesTheDaemon(t *testing.T) {
 	status, header, body := postForm(t, second.url, ticketForm+"requested_by_customer")
 	if status != http.StatusOK || header.Get("Effectonce-Replayed") != "true" || !strings.Contains(body, "re_twin") {
 		t.Errorf("%d %v %s", status, header, body)
+	}
+	if got := effects(t, ledger); got != 1 {
+		t.Errorf("%d effects, want 1", got)
+	}
+}
+
+// A write that names a run which was undone is not sent. (S11.3)
+func TestARouteSendsNothingForAnUndoneRun(t *testing.T) {
+	t.Parallel()
+	dir, ledger := withRoute(t, "")
+	p := serve(t, dir)
+	run := []string{"Effectonce-Run", "run-1", "Effectonce-Step", "one"}
+	if status, _, body := postForm(t, p.url, ticketForm, run...); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	// Nobody said how it is undone, and the exit code says that it stays.
+	if code, out, errs := answer(t, nil, "", "runs", "undo", "run-1", "--reason", "x", "--person", "mara", "--server", p.url); code != 6 {
+		t.Fatalf("exit code %d: %s%s", code, out, errs)
+	}
+	another := strings.Replace(ticketForm, "T-7", "T-8", 1)
+	for range 2 {
+		if status, _, body := postForm(t, p.url, another, run...); status == http.StatusOK || !strings.Contains(body, "run was undone") {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+	if status, header, body := postForm(t, p.url, ticketForm, run...); status != http.StatusOK || header.Get("Effectonce-Replayed") != "true" {
+		t.Errorf("what it did before is answered %d %s", status, body)
 	}
 	if got := effects(t, ledger); got != 1 {
 		t.Errorf("%d effects, want 1", got)

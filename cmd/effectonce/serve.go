@@ -212,7 +212,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 		return runs.Run(op.Tenant, op.Run).Provider(p)
 	}})
 	runs = journal.New(store, guard)
-	outward, err := newOutward(cfg, guard, log)
+	outward, err := newOutward(cfg, guard, runs, log)
 	if err != nil {
 		return nil, err
 	}
