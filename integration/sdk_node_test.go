@@ -27,9 +27,9 @@ func TestSlack(t *testing.T) {
 	address := emulate(t, "slack")
 	w := newWireFor(t, address, post("/api/chat.postMessage"))
 	s := subject{
-		name: "@slack/web-api (emulate)", wire: w, route: "api", once: true,
+		name: "@slack/web-api (emulate)", wire: w, route: "api", once: true, calls: 2,
 		daemon: serve(t, route("slack", w.URL, "chat.post_message", ""), "HELD=test_token_admin"),
-		call:   nodeCall("slack", patience, patience*5),
+		call:   nodeCall("slack", patience, patience*5/2),
 		effects: func(t *testing.T, about string) int {
 			var list struct {
 				Channels []struct{ ID, Name string } `json:"channels"`
@@ -123,7 +123,7 @@ func TestSquare(t *testing.T) {
 	})
 	before := 0
 	s := subject{
-		name: "square (effectonce twin)", wire: w, route: "api",
+		name: "square (effectonce twin)", wire: w, route: "api", calls: 2,
 		daemon: serve(t, route("square", w.URL, "payments.create", ""), "HELD=held"),
 		call:   nodeCall("square", patience, patience*20),
 		effects: func(t *testing.T, _ string) int {
