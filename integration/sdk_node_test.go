@@ -123,7 +123,7 @@ func TestSquare(t *testing.T) {
 	})
 	before := 0
 	s := subject{
-		name: "square (effectonce twin)", wire: w, route: "api", calls: 2,
+		name: "square (effectonce twin)", wire: w, route: "api",
 		daemon: serve(t, route("square", w.URL, "payments.create", ""), "HELD=held"),
 		call:   nodeCall("square", patience, patience*20),
 		effects: func(t *testing.T, _ string) int {
