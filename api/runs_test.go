@@ -105,12 +105,12 @@ func TestAClaimOfAnUndescribedToolIsComparedWithItsDecision(t *testing.T) {
 	claim("refund:2", "480").want(t, 422, "field=intent_id")
 	claim("refund:1", "450").want(t, 422, "field=arguments", "fields=[amount]")
 	f.untouched()
-	c := claim("refund:1", "480.00").want(t, 201, "do=execute")
+	claim("refund:1", "480.00").want(t, 201, "do=execute")
 	f.send("GET", "/v1/runs/run-1/steps/refund", "").want(t, 200, "do=wait")
 	// S10.2: the holder is gone; the restarted agent claims again, and is told to look first.
 	f.later(2 * time.Minute)
 	f.send("GET", "/v1/runs/run-1/steps/refund", "").want(t, 200, "do=execute")
-	c = claim("refund:1", "480").want(t, 201, "do=look_up")
+	c := claim("refund:1", "480").want(t, 201, "do=look_up")
 	f.send("POST", "/v1/claims/"+c.key()+"/looked_up", `{"token":2,"found":"one","reference":"re_1"}`).want(t, 200, "do=done")
 	f.send("GET", "/v1/runs/run-1/steps/refund", "").want(t, 200, "do=use_result")
 }
