@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 
 export EFFECTONCE_TEST_ALL=1
 jobs=${JOBS:-2}
-node_major_min=18
+node_major_min=20
 logs=$(mktemp -d)
 trap 'rm -rf "$logs"' EXIT
 

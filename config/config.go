@@ -104,6 +104,8 @@ type reading struct {
 	providers map[string]*source
 	// byRoute are operations of routes, by the tool that is their policy.
 	byRoute map[string]*contract.Operation
+	// addresses are those that are listened on.
+	addresses map[string]bool
 }
 
 func (r *reading) daemon(form fileForm) {

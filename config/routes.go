@@ -18,6 +18,7 @@ import (
 
 type egressForm struct {
 	Path         string            `yaml:"path"`
+	Listen       string            `yaml:"listen"`
 	Provider     string            `yaml:"provider"`
 	Intents      string            `yaml:"intents"`
 	Tools        map[string]string `yaml:"tools"`
@@ -31,7 +32,9 @@ type egressForm struct {
 type Route struct {
 	// Path is the first segment of its path under the proxy, Provider the provider's name in the file.
 	Path, Provider string
-	API            provider.RawOptions
+	// Listen is an address at whose root the route is as well, empty for none.
+	Listen string
+	API    provider.RawOptions
 	// Intents is require, derive or observe.
 	Intents string
 	// Tools are the policies of operations, by the operation's name in the contract.
@@ -76,13 +79,32 @@ func (r *reading) routes(forms []egressForm) {
 			r.on(join(path, "path"), fmt.Sprintf("%q is another route's already", form.Path), "give each route a path of its own")
 		}
 		seen[form.Path] = true
+		r.listen(form.Listen, join(path, "listen"))
 		r.route(form, path)
 	}
 }
 
+// listen checks a route's address, which nobody else in the file may have.
+func (r *reading) listen(address string, path []string) {
+	if address == "" {
+		return
+	}
+	if detail := notLoopback(address); detail != "" {
+		r.on(path, detail, "use an address of this machine only, such as 127.0.0.1:7172: callers are not authenticated")
+		return
+	}
+	if r.addresses == nil {
+		r.addresses = map[string]bool{r.config.Listen: true}
+	}
+	if r.addresses[address] && !strings.HasSuffix(address, ":0") {
+		r.on(path, fmt.Sprintf("%q is in use in this file already", address), "give it a port of its own")
+	}
+	r.addresses[address] = true
+}
+
 func (r *reading) route(form egressForm, path []string) {
 	before := len(r.problems)
-	out := Route{Path: form.Path, Provider: form.Provider, Intents: form.Intents, Tools: map[string]*Tool{}, Wait: form.Wait.Std(), Terms: effectonce.Terms{CallTimeout: form.Timeout.Std()}}
+	out := Route{Path: form.Path, Listen: form.Listen, Provider: form.Provider, Intents: form.Intents, Tools: map[string]*Tool{}, Wait: form.Wait.Std(), Terms: effectonce.Terms{CallTimeout: form.Timeout.Std()}}
 	switch {
 	case form.Path == "":
 		r.missing(join(path, "path"), "name it, like stripe: its clients then have the base URL http://127.0.0.1:7171/egress/stripe/")

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,11 +129,23 @@ func success(op *contract.Operation, stored effectonce.Operation, call *provider
 	if a, ok := call.Answer(); ok && stored.ResultOmitted == "too_large" && a.Digest() == stored.ResultDigest {
 		return a, true
 	}
-	// A look-up found the resource. As JSON it is what the provider's clients read from an answer too.
-	if len(stored.Result) > 0 && json.Valid(stored.Result) && (op.Answer == "" || op.Answer == contract.FormatJSON) {
+	// A look-up found the resource. It passes for an answer only if clients find the id in it where answers have it: lists often show a
+	// resource without what answers put around it.
+	if showsReference(op, stored) {
 		return provider.Answer{Status: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: stored.Result}, true
 	}
 	return provider.Answer{}, false
+}
+
+// showsReference reports whether a found resource has the operation's reference where the provider's answers have theirs.
+func showsReference(op *contract.Operation, stored effectonce.Operation) bool {
+	if op.Answer != "" && op.Answer != contract.FormatJSON || op.Reference == "" || stored.Reference == "" {
+		return false
+	}
+	var resource any
+	d := json.NewDecoder(bytes.NewReader(stored.Result))
+	d.UseNumber() // ids can be large numbers
+	return d.Decode(&resource) == nil && op.Reference.Text(resource) == stored.Reference
 }
 
 // mark says in headers what S7.10 asks for.

@@ -32,8 +32,16 @@ func NewProxy(routes []*Route) *Proxy {
 func (p *Proxy) Takes(r *http.Request) bool { return strings.HasPrefix(r.URL.Path, Prefix) }
 
 // ServeHTTP implements [http.Handler].
-func (p *Proxy) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	route, in, err := p.find(request)
+func (p *Proxy) ServeHTTP(w http.ResponseWriter, request *http.Request) { p.answer(w, request, "") }
+
+// At is the handler of one route alone, at the root of an address of its own: for clients whose base URL has no place for a path.
+func (p *Proxy) At(name string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) { p.answer(w, request, name) })
+}
+
+// answer serves a request for a route, or, without one, for the route that its path names.
+func (p *Proxy) answer(w http.ResponseWriter, request *http.Request, name string) {
+	route, in, err := p.find(request, name)
 	if err != nil {
 		answer, _ := problemOf(err)
 		if route != nil {
@@ -45,19 +53,22 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	route.serve(w, request, in)
 }
 
-// find checks what can be seen of a request before its body, and finds its route.
-func (p *Proxy) find(request *http.Request) (*Route, *incoming, error) {
+// find checks what can be seen of a request before its body, and finds its route: the one that is named, or that its path names.
+func (p *Proxy) find(request *http.Request, name string) (*Route, *incoming, error) {
 	if err := local(request); err != nil {
 		return nil, nil, err
 	}
 	if request.URL.Host != "" || request.URL.Scheme != "" || request.URL.Opaque != "" {
 		return nil, nil, &misdirected{CodeNotAProxy, "the request names another address than this one", "give the client the route's address as its base URL, and no proxy"}
 	}
-	path, ok := strings.CutPrefix(request.URL.EscapedPath(), Prefix)
-	if !ok {
-		return nil, nil, noRoute()
+	rest := strings.TrimPrefix(request.URL.EscapedPath(), "/")
+	if name == "" {
+		path, ok := strings.CutPrefix(request.URL.EscapedPath(), Prefix)
+		if !ok {
+			return nil, nil, noRoute()
+		}
+		name, rest, _ = strings.Cut(path, "/")
 	}
-	name, rest, _ := strings.Cut(path, "/")
 	route := p.routes[name]
 	if route == nil {
 		return nil, nil, noRoute()

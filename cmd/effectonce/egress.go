@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 
 	"github.com/effectonce/effectonce"
@@ -51,12 +53,66 @@ func (o *outward) providerOf(op effectonce.Operation) (p effectonce.Provider, ou
 	return egress.ProviderOf(o.routes, op), true
 }
 
+// alone names the routes that have a listener of their own.
+type alone map[net.Listener]string
+
+// listenRoutes opens the addresses of routes that have one of their own.
+func listenRoutes(ctx context.Context, cfg *config.Config) (alone, error) {
+	open := alone{}
+	for _, r := range cfg.Routes {
+		if r.Listen == "" {
+			continue
+		}
+		l, err := listenLoopback(ctx, r.Listen)
+		if err != nil {
+			open.close()
+			return nil, fmt.Errorf("route %s: %w", r.Path, err)
+		}
+		open[l] = r.Path
+	}
+	return open, nil
+}
+
+// close closes the listeners. Those that were served are closed already.
+func (a alone) close() {
+	for l := range a {
+		_ = l.Close()
+	}
+}
+
+// baseURLs are the base URLs of routes, by their paths: at an address of their own where they have one.
+func (a alone) baseURLs(cfg *config.Config, daemon string) map[string]string {
+	urls := map[string]string{}
+	for _, r := range cfg.Routes {
+		urls[r.Path] = daemon + egress.Prefix + r.Path
+	}
+	for l, path := range a {
+		urls[path] = "http://" + l.Addr().String()
+	}
+	return urls
+}
+
+// routeOf is the name of a connection's route, in a context: that of its listener.
+type routeOf struct{}
+
+// during is the context of a listener's requests.
+func (a alone) during(ctx context.Context, l net.Listener) context.Context {
+	if name, ok := a[l]; ok {
+		return context.WithValue(ctx, routeOf{}, name)
+	}
+	return ctx
+}
+
 // before serves the routes, and everything else with next.
 func (o *outward) before(next http.Handler) http.Handler {
 	if len(o.routes) == 0 {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name, ok := r.Context().Value(routeOf{}).(string); ok {
+			o.proxy.At(name).ServeHTTP(w, r)
+			return
+		}
 		if o.proxy.Takes(r) {
 			o.proxy.ServeHTTP(w, r)
 			return

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -147,5 +148,65 @@ func TestARouteBesideTheAPI(t *testing.T) {
 	}
 	if strings.Contains(p.stderr.String(), "sk_test") || strings.Contains(p.stderr.String(), "pi_1") {
 		t.Errorf("the log says too much:\n%s", p.stderr)
+	}
+}
+
+// S14.4: a route can have an address of its own, for SDKs whose base URL has no place for a path; nothing else is served there.
+func TestARouteHasAnAddressOfItsOwn(t *testing.T) {
+	t.Parallel()
+	dir, ledger := withRoute(t, "")
+	// A port that was free a moment ago.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, configFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text = []byte(strings.Replace(string(text), "path: stripe,", `path: stripe, listen: "`+address+`",`, 1))
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := serve(t, dir)
+	send := func(method, url, form string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(form))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return response.StatusCode, string(body)
+	}
+	if status, body := send("POST", "http://"+address+"/v1/refunds", ticketForm); status != http.StatusOK || !strings.Contains(body, "re_twin") {
+		t.Fatalf("%d %s", status, body)
+	}
+	// The same intent by the path under the daemon's address is the same operation.
+	if status, header, _ := postForm(t, p.url, ticketForm); status != http.StatusOK || header.Get("Effectonce-Replayed") != "true" {
+		t.Errorf("%d %v", status, header)
+	}
+	if status, body := send("GET", "http://"+address+"/v1/refunds?limit=1", ""); status != http.StatusOK || !strings.Contains(body, "re_twin") {
+		t.Errorf("a read: %d %s", status, body)
+	}
+	// The daemon's own API is not there: whatever comes is the provider's.
+	if status, _ := send("GET", "http://"+address+"/healthz", ""); status == http.StatusOK {
+		t.Error("the API answers at a route's address")
+	}
+	if got := effects(t, ledger); got != 1 {
+		t.Errorf("%d effects, want 1", got)
 	}
 }

@@ -63,6 +63,11 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 		return err
 	}
 	defer l.Close()
+	routes, err := listenRoutes(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer routes.close()
 	where, err := parseStore(c, firstOf(s.Store, cfg.Store))
 	if err != nil {
 		return err
@@ -84,7 +89,7 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	for name := range accepted {
 		log.Warn("a new identity is accepted: operations from before the edit are not recognised, and their calls would execute again", "tool", name)
 	}
-	d, err := newDaemon(starting, cfg, store, log)
+	d, err := newDaemon(starting, cfg, store, routes, log)
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
@@ -92,8 +97,8 @@ func (s *serveCommand) Run(ctx context.Context, c *terminal) error {
 	if err != nil {
 		return errors.Join(err, store.Close())
 	}
-	d.start(l)
-	if err := s.welcome(c, cfg, l.Addr(), where.String(), len(stored.Operations) == 0); err != nil {
+	d.start(l, routes)
+	if err := s.welcome(c, cfg, l.Addr(), routes, where.String(), len(stored.Operations) == 0); err != nil {
 		return err
 	}
 	select {
@@ -121,7 +126,7 @@ func newIdentities(cfg *config.Config, names []string) (map[string]bool, error) 
 
 // welcome says where it serves and what to do next; and that a store is empty, for whoever expected another one: what was done
 // before would be executed again.
-func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr, store string, empty bool) error {
+func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr, routes alone, store string, empty bool) error {
 	url := "http://" + address.String()
 	names := []string{}
 	for name := range cfg.Tools {
@@ -129,13 +134,21 @@ func (s *serveCommand) welcome(c *terminal, cfg *config.Config, address net.Addr
 	}
 	slices.Sort(names)
 	if c.json {
-		return c.ready(map[string]any{"url": url, "store": store, "empty": empty, "config": cfg.File, "tools": names, "pid": os.Getpid()})
+		ready := map[string]any{"url": url, "store": store, "empty": empty, "config": cfg.File, "tools": names, "pid": os.Getpid()}
+		if len(cfg.Routes) > 0 {
+			ready["routes"] = routes.baseURLs(cfg, url)
+		}
+		return c.ready(ready)
 	}
 	c.say("effectonce serves on %s", url)
 	if empty {
 		store += " (empty: it knows of nothing that was done before)"
 	}
 	c.say("  store:   %s", store)
+	bases := routes.baseURLs(cfg, url)
+	for _, r := range cfg.Routes {
+		c.say("  route:   %s, base URL %s", r.Path, bases[r.Path])
+	}
 	if cfg.File == "" {
 		c.say("  config:  none (an %s in the current directory would be used)", configFile)
 	} else {
@@ -188,7 +201,7 @@ type daemon struct {
 	failed chan error
 }
 
-func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, log *slog.Logger) (*daemon, error) {
+func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, routes alone, log *slog.Logger) (*daemon, error) {
 	if err := cfg.Keep(ctx, store.PutDocument); err != nil {
 		return nil, err
 	}
@@ -233,14 +246,14 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 			IdleTimeout:    2 * time.Minute,
 			MaxHeaderBytes: 64 << 10,
 			ErrorLog:       slog.NewLogLogger(log.Handler(), slog.LevelWarn),
-			BaseContext:    func(net.Listener) context.Context { return waiting },
+			BaseContext:    func(l net.Listener) context.Context { return routes.during(waiting, l) },
 		},
 		resting: make(chan struct{}), failed: make(chan error, 1),
 	}, nil
 }
 
 // start begins to serve and to work.
-func (d *daemon) start(l net.Listener) {
+func (d *daemon) start(l net.Listener, routes alone) {
 	until, retire := context.WithCancel(context.Background())
 	d.retire = retire
 	go func() {
@@ -251,11 +264,18 @@ func (d *daemon) start(l net.Listener) {
 		working.Go(func() { d.traffic.run(until) })
 		working.Wait()
 	}()
-	go func() {
+	serve := func(l net.Listener) {
 		if err := d.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			d.failed <- fmt.Errorf("serving: %w", err)
+			select {
+			case d.failed <- fmt.Errorf("serving: %w", err):
+			default: // another listener failed before
+			}
 		}
-	}()
+	}
+	go serve(l)
+	for l := range routes {
+		go serve(l)
+	}
 }
 
 // stop takes no new operations, lets running attempts end for at most drain, and closes the store. What is cut off is left
