@@ -45,6 +45,7 @@ func (c *Contract) check(p *problems) {
 			p.add(at, "has a name that means something else", "use another one")
 		}
 		o.check(p, at)
+		c.checkCredential(p, at, o)
 		if u := o.Compensation; u != nil {
 			if c.Operations[u.Operation] == nil || u.Operation == name {
 				p.add(at+".compensation.operation", fmt.Sprintf("there is no other operation %q", u.Operation), "name the operation that undoes this one")
@@ -57,6 +58,7 @@ func (c *Contract) check(p *problems) {
 }
 
 func (o *Operation) check(p *problems, at string) {
+	o.checkHeaders(p, at)
 	for _, g := range o.Given {
 		if !slices.Contains(settingNames, g) {
 			p.add(at+".given", fmt.Sprintf("%q is not a setting", g), "use "+strings.Join(settingNames, ", "))

@@ -63,12 +63,16 @@ func (o *Operation) checkRule(p *problems, at string, r Rule) {
 	if !r.Source.Good() {
 		p.add(at+".source", fmt.Sprintf("%s needs a source with address, date and a grade better than reading", r.Verdict), "name one, or say unknown")
 	}
+	if slices.Contains(r.When.Text, "") {
+		p.add(at+".when.text", "holds an empty text, which every body has", "say what exactly proves it")
+	}
 	o.checkDanger(p, at, r)
 }
 
 // checkDanger refuses verdicts that statuses cannot carry.
 func (o *Operation) checkDanger(p *problems, at string, r Rule) {
 	specific := len(r.When.Body) > 0 || len(r.When.Header) > 0 || len(r.When.Text) > 0
+	exact := r.When.exact()
 	for _, s := range r.When.Status {
 		only := s.From == s.To
 		switch {
@@ -76,7 +80,7 @@ func (o *Operation) checkDanger(p *problems, at string, r Rule) {
 			if !only && hasAny(s, 202) {
 				p.add(at+".verdict", "calls 202 a success with others: it says that the request was accepted, not that it was executed", "list the statuses, and give 202 a rule of its own with the source that says what is done by then")
 			}
-		case r.Verdict == effectonce.VerdictSucceeded && !(specific && only && s.From >= 400):
+		case r.Verdict == effectonce.VerdictSucceeded && !(exact && only && s.From >= 400):
 			p.add(at+".verdict", "calls a status outside 200 to 299 a success", "say in body or header what exactly proves it, or use unknown")
 		case s.From < 400:
 			// Some APIs say in the body of a 200 what went wrong, or create something that was declined with a 201.
@@ -88,7 +92,7 @@ func (o *Operation) checkDanger(p *problems, at string, r Rule) {
 			p.add(at+".verdict", "says in_flight of a server error, or without a key", "use unknown")
 		case slices.ContainsFunc(timeouts, func(t int) bool { return t >= s.From && t <= s.To }):
 			p.add(at+".verdict", fmt.Sprintf("calls a time-out %s", r.Verdict), "use unknown; what timed out may have been executed")
-		case s.To >= 499 && !(specific && only):
+		case s.To >= 499 && !(exact && only):
 			p.add(at+".verdict", fmt.Sprintf("calls a server error %s without evidence", r.Verdict), "use unknown, or say in body or header what exactly proves it, for one status")
 		case r.Verdict == effectonce.VerdictRejected && s.From <= 409 && s.To >= 409 && !(specific && only):
 			p.add(at+".verdict", "calls every conflict rejected", "a conflict may be the echo of an earlier request; use unknown, or say in body or header what exactly proves it")
@@ -96,6 +100,24 @@ func (o *Operation) checkDanger(p *problems, at string, r Rule) {
 			p.add(at+".authoritative", "is said of a check in front of the record of keys", "leave it out, or demand the mark of a replay in header")
 		}
 	}
+}
+
+// exact reports whether the condition demands something definite of header or body, not only that anything is there.
+func (m Match) exact() bool {
+	definite := func(values ...string) bool {
+		return !slices.ContainsFunc(values, func(v string) bool { return strings.Trim(v, "*") == "" })
+	}
+	for _, values := range m.Body {
+		if len(values) > 0 && definite(values...) {
+			return true
+		}
+	}
+	for _, value := range m.Header {
+		if definite(value) {
+			return true
+		}
+	}
+	return len(m.Text) > 0 && definite(m.Text...)
 }
 
 // marked reports whether the rule demands the mark of a replayed answer.

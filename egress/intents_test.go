@@ -218,11 +218,14 @@ func TestTheCallersOwnCredential(t *testing.T) {
 		t.Errorf("a worker made it %s (%v)", worked.State, err)
 	}
 	refund(t, w.base, "refund:1", "pi_1", "480", "Authorization=Bearer sk_somebody_else").want(t, 403)
+	// The same Authorization, which may be a gateway's, with a token of somebody else.
+	refund(t, w.base, "refund:1", "pi_1", "480", "X-Shop-Token=tok_somebody_else").want(t, 403)
 	if op := w.stored()[0]; op.State != effectonce.StateUnknown {
 		t.Errorf("somebody else made it %s", op.State)
 	}
 	setPlan(t, c, "")
 	eventually(t, "the caller's repeat", func() bool { return refund(t, w.base, "refund:1", "pi_1", "480").StatusCode == 200 })
+	refund(t, w.base, "refund:1", "pi_1", "480", "X-Shop-Token=tok_somebody_else").want(t, 403)
 	a := refund(t, w.base, "refund:1", "pi_1", "480", "Authorization=Bearer sk_somebody_else").want(t, 403)
 	mismatch := refund(t, w.base, "refund:1", "pi_1", "1", "Authorization=Bearer sk_somebody_else").want(t, 403)
 	if strings.Contains(a.body, "re_twin") || strings.Contains(mismatch.body, "amount") {

@@ -72,12 +72,6 @@ type HTTP struct {
 
 var headerName = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
 
-// reservedHeaders are set by this package or by the transport, or hold secrets that must not be frozen.
-var reservedHeaders = []string{
-	"Accept", "Accept-Encoding", "Authorization", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Cookie", "Expect", "Host",
-	"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
-}
-
 // NewHTTP checks the options. The error is an [effectonce.ErrInvalid] that names the field.
 func NewHTTP(o HTTPOptions) (*HTTP, error) {
 	if o.Contract == nil {
@@ -203,7 +197,7 @@ func (h *HTTP) setHeader(name, template string) error {
 	switch {
 	case strings.EqualFold(name, h.credentialIn.Header), canonical == "Authorization", canonical == "Cookie", canonical == "Proxy-Authorization":
 		return invalid(at, "may hold a secret, which must not be stored with the request", "use credential")
-	case fixed, slices.Contains(reservedHeaders, canonical):
+	case fixed, contract.ReservedHeader(name):
 		return invalid(at, "is set by effectonce", "leave it out")
 	case h.operation.Key.Place == contract.PlaceHeader && strings.EqualFold(name, h.operation.Key.Name),
 		h.operation.Stamp.Place == contract.PlaceHeader && strings.EqualFold(name, string(h.operation.Stamp.Field)):

@@ -36,11 +36,9 @@ func (d *digests) of(secret string) string {
 	return found
 }
 
-// callersToken is what of a caller's secrets tells whose account it is: the Authorization header, or else all of them.
+// callersToken is what tells callers apart by whose account they act for: all their secrets. Each of them may be the one that the provider
+// goes by, whatever else a gateway in between asks for.
 func callersToken(secrets http.Header) string {
-	if v := secrets.Get("Authorization"); v != "" {
-		return v
-	}
 	var all []string
 	for _, name := range slices.Sorted(maps.Keys(secrets)) {
 		all = append(all, name+": "+strings.Join(secrets[name], ", "))
