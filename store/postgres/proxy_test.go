@@ -240,6 +240,9 @@ func TestLostCommitOfEveryKind(t *testing.T) {
 func wantUsed(t *testing.T, s *postgres.Store, want int64) {
 	t.Helper()
 	uses, err := s.Limits(t.Context(), effectonce.LimitFilter{})
+	if want == 0 && err == nil && len(uses) == 0 {
+		return // what nothing is taken of is not listed
+	}
 	if err != nil || len(uses) != 1 || uses[0].Used != want || int64(len(uses[0].Holders)) != want {
 		t.Errorf("limits %+v, %v; want %d taken", uses, err, want)
 	}
