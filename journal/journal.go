@@ -91,6 +91,14 @@ func (r *Run) Record(ctx context.Context, d effectonce.Decision) (Entry, error) 
 		return e, err
 	}
 	if op := o.Operation; op.State != "" && op.Run == r.name && op.Step == d.Step {
+		// Somebody may have decided and begun since: then there is a decision by now.
+		stored, err := r.journal.store.Decision(ctx, r.tenant, r.name, d.Step)
+		if err == nil {
+			return r.entry(ctx, stored, false, false)
+		}
+		if !errors.Is(err, effectonce.ErrNotFound) {
+			return e, err
+		}
 		e.Operation = o
 		return e.judge(false), nil
 	}
