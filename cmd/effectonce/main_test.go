@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -141,9 +142,27 @@ type process struct {
 	url    string
 	ready  map[string]any
 	cmd    *exec.Cmd
-	stderr *bytes.Buffer
+	stderr *written
 	exited chan struct{}
 	code   int
+}
+
+// written is what a process has written so far. It can be read while the process runs.
+type written struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (w *written) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.Write(p)
+}
+
+func (w *written) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
 }
 
 // binary is what startProcess runs: the test binary under the name effectonce, in the search path.
@@ -157,7 +176,7 @@ func startProcess(dir string, env []string, args ...string) (*process, error) {
 func startBinary(path, dir string, env []string, args ...string) (*process, error) {
 	cmd := exec.Command(path, append(args, "--json")...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
-	p := &process{cmd: cmd, stderr: &bytes.Buffer{}, exited: make(chan struct{})}
+	p := &process{cmd: cmd, stderr: &written{}, exited: make(chan struct{})}
 	cmd.Stderr = p.stderr
 	r, w, err := os.Pipe()
 	if err != nil {
