@@ -177,8 +177,8 @@ func (b *Breaker) Circuits() []Circuit {
 	return all
 }
 
-// circuitOf names the breaker's circuit of an operation: where its requests go, or its tool.
-func circuitOf(tool, scope string) string { return cmp.Or(scope, tool) }
+// circuit names the breaker's circuit of an operation: where its requests go, or its tool.
+func (op Operation) circuit() string { return cmp.Or(op.RequestScope, op.Tool) }
 
 // heldBack says why an operation that a breaker holds back is pending.
 func heldBack(wait time.Duration) string {

@@ -58,7 +58,7 @@ func (g *Guard) Claim(ctx context.Context, in Intent, opts ...Option) (Claim, er
 	}
 	for {
 		if created && op.State == StateInProgress {
-			g.options.Breaker.started(circuitOf(op.Tool, op.RequestScope))
+			g.options.Breaker.started(op.circuit())
 			return claimOf(op, TaskExecute), nil
 		}
 		var c Claim
@@ -82,11 +82,11 @@ func (g *Guard) takeUp(ctx context.Context, op Operation, actor string) (Claim, 
 	case op.State != StateInProgress && !g.due(op):
 		return settledClaim(op, true), nil
 	case op.State == StatePending:
-		if wait := g.options.Breaker.wait(circuitOf(op.Tool, op.RequestScope)); wait > 0 {
+		if wait := g.options.Breaker.wait(op.circuit()); wait > 0 {
 			op, err := g.apply(ctx, op, Parked{After: wait, Reason: heldBack(wait)}, op.AsOf)
 			return settledClaim(op, true), err
 		}
-		g.options.Breaker.started(circuitOf(op.Tool, op.RequestScope))
+		g.options.Breaker.started(op.circuit())
 		cause = Claimed{Owner: g.options.Owner, Actor: actor}
 	default:
 		cause, task = TakenOver{Owner: g.options.Owner, Actor: actor}, TaskLookUp
@@ -115,7 +115,7 @@ func (g *Guard) Settle(ctx context.Context, key Key, token int64, end End) (Outc
 	end = end.bounded()
 	next, err := g.apply(ctx, op, AttemptEnded{Token: token, End: end}, op.AsOf)
 	if err == nil {
-		g.options.Breaker.report(circuitOf(op.Tool, op.RequestScope), end.Verdict)
+		g.options.Breaker.report(op.circuit(), end.Verdict)
 	}
 	if !errors.Is(err, ErrStaleToken) {
 		if errors.Is(err, ErrNotAllowed) {

@@ -9,9 +9,9 @@ import (
 // attempt calls the provider for an attempt that is on record as started, and records its end. watch was started before the
 // write that started the attempt.
 func (g *Guard) attempt(ctx context.Context, op Operation, p Provider, watch stopwatch) (Operation, error) {
-	g.options.Breaker.started(circuitOf(op.Tool, op.RequestScope))
+	g.options.Breaker.started(op.circuit())
 	end := g.call(ctx, op, p, watch)
-	g.options.Breaker.report(circuitOf(op.Tool, op.RequestScope), end.Verdict)
+	g.options.Breaker.report(op.circuit(), end.Verdict)
 	return g.recordEnd(ctx, op, end, watch)
 }
 

@@ -186,7 +186,7 @@ func (g *Guard) due(op Operation) bool { return !op.AsOf.Before(op.nextStep()) }
 
 // start claims a pending operation and executes it.
 func (g *Guard) start(ctx context.Context, op Operation, p Provider) (Operation, error) {
-	if wait := g.options.Breaker.wait(circuitOf(op.Tool, op.RequestScope)); wait > 0 {
+	if wait := g.options.Breaker.wait(op.circuit()); wait > 0 {
 		return g.apply(ctx, op, Parked{After: wait, Reason: heldBack(wait)}, op.AsOf)
 	}
 	watch := startWatch(g.options.Clock)

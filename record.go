@@ -16,7 +16,7 @@ func (g *Guard) record(ctx context.Context, in Intent, claim bool) (op Operation
 	dctx, cancel := g.detached(ctx)
 	defer cancel()
 	cause := Recorded{Claim: claim}
-	if wait := g.options.Breaker.wait(circuitOf(in.Tool, in.RequestScope)); claim && wait > 0 {
+	if wait := g.options.Breaker.wait(Operation{Tool: in.Tool, RequestScope: in.RequestScope}.circuit()); claim && wait > 0 {
 		cause = Recorded{After: wait, Reason: heldBack(wait)}
 	}
 	return g.recordBy(dctx, g.store, in, cause)
