@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -29,12 +27,7 @@ abandoned has spent it.`
 
 // Run shows.
 func (l *limitsCommand) Run(ctx context.Context, c *terminal) error {
-	q := url.Values{"limit": {strconv.Itoa(l.Limit)}}
-	for name, v := range map[string]string{"name": l.Name, "q": l.Search} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
+	q := pageQuery(l.Limit, map[string]string{"name": l.Name, "q": l.Search})
 	var all api.LimitList
 	if err := (remote{url: strings.TrimSuffix(l.Server, "/")}).call(ctx, http.MethodGet, "/v1/limits?"+q.Encode(), nil, &all); err != nil {
 		return err

@@ -38,12 +38,7 @@ type outboxLsCommand struct {
 
 // Run lists.
 func (l *outboxLsCommand) Run(ctx context.Context, c *terminal, o *outboxCommand) error {
-	q := url.Values{"limit": {strconv.Itoa(l.Limit)}}
-	for name, v := range map[string]string{"tenant": o.Tenant, "q": l.Search, "after": l.After} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
+	q := pageQuery(l.Limit, map[string]string{"tenant": o.Tenant, "q": l.Search, "after": l.After})
 	if l.Parked {
 		q.Set("parked", "true")
 	}

@@ -35,19 +35,24 @@ type listQuery struct {
 }
 
 func (q listQuery) values() url.Values {
-	v := url.Values{}
+	v := pageQuery(q.Limit, map[string]string{"tool": q.Tool, "intent_id": q.IntentID, "run": q.Run, "q": q.Text, "after": q.After})
 	for _, s := range q.States {
 		v.Add("state", s)
-	}
-	for name, text := range map[string]string{"tool": q.Tool, "intent_id": q.IntentID, "run": q.Run, "q": q.Text, "after": q.After} {
-		if text != "" {
-			v.Set(name, text)
-		}
 	}
 	if q.Alarmed {
 		v.Set("alarmed", "true")
 	}
-	v.Set("limit", strconv.Itoa(q.Limit))
+	return v
+}
+
+// pageQuery selects a page of a list; what is empty is left out.
+func pageQuery(limit int, filter map[string]string) url.Values {
+	v := url.Values{"limit": {strconv.Itoa(limit)}}
+	for name, text := range filter {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
 	return v
 }
 

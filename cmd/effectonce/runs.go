@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -41,12 +40,7 @@ type runsLsCommand struct {
 
 // Run lists.
 func (l *runsLsCommand) Run(ctx context.Context, c *terminal, runs *runsCommand) error {
-	q := url.Values{"limit": {strconv.Itoa(l.Limit)}}
-	for name, v := range map[string]string{"q": l.Search, "after": l.After} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
+	q := pageQuery(l.Limit, map[string]string{"q": l.Search, "after": l.After})
 	if l.Unfinished {
 		q.Set("unfinished", "true")
 	}
