@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/store/memory"
 	"github.com/effectonce/effectonce/store/postgres"
 	"github.com/effectonce/effectonce/store/postgres/pgtest"
@@ -77,7 +78,7 @@ func TestEveryStoreTellsTheSameStory(t *testing.T) {
 	}
 }
 
-type opener func(t *testing.T, now func() time.Time) ports
+type opener func(t *testing.T, now func() time.Time) effectonce.Store
 
 // epoch is when workloads begin.
 var epoch = time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)
@@ -174,7 +175,7 @@ func (sameSecret) Read(b []byte) (int, error) {
 	return rand.Read(b)
 }
 
-func openSQLite(t *testing.T, now func() time.Time) ports {
+func openSQLite(t *testing.T, now func() time.Time) effectonce.Store {
 	t.Helper()
 	s, err := sqlite.Open(context.Background(), filepath.Join(t.TempDir(), "effectonce.db"), sqlite.Options{Now: now, Rand: sameSecret{}})
 	if err != nil {
@@ -183,7 +184,7 @@ func openSQLite(t *testing.T, now func() time.Time) ports {
 	return s
 }
 
-func openPostgres(t *testing.T, now func() time.Time) ports {
+func openPostgres(t *testing.T, now func() time.Time) effectonce.Store {
 	t.Helper()
 	s, err := postgres.Open(context.Background(), pgtest.URL(t), postgres.Options{Now: now, Rand: sameSecret{}, Connections: 4})
 	if err != nil {

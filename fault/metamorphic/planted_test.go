@@ -96,7 +96,7 @@ func TestADifferenceIsFound(t *testing.T) {
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
-			open := func(_ *testing.T, now func() time.Time) ports {
+			open := func(_ *testing.T, now func() time.Time) effectonce.Store {
 				return wrong{memory.Open(memory.Options{Now: now, Secret: secret}), fault}
 			}
 			for seed := range uint64(20) {

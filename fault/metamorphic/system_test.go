@@ -10,20 +10,10 @@ import (
 	"github.com/effectonce/effectonce"
 )
 
-// ports is all that a store can do.
-type ports interface {
-	effectonce.Store
-	effectonce.Limits
-	effectonce.Journal
-	effectonce.Outbox
-	effectonce.Retention
-	Waiting(ctx context.Context, tenant, tool string, limit int) ([]effectonce.Operation, error)
-}
-
 // system is a store with its guard, and what whoever uses it remembers.
 type system struct {
 	name  string
-	store ports
+	store effectonce.Store
 	guard *effectonce.Guard
 	began time.Time
 
@@ -45,7 +35,7 @@ func (c stillClock) Now() time.Time                                 { return c.n
 func (stillClock) Sleep(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 func (stillClock) AfterFunc(time.Duration, func()) func() bool      { return func() bool { return true } }
 
-func newSystem(name string, store ports, began time.Time, now func() time.Time) *system {
+func newSystem(name string, store effectonce.Store, began time.Time, now func() time.Time) *system {
 	s := &system{name: name, store: store, began: began, keys: map[int]effectonce.Key{}, rows: map[int]effectonce.Operation{}, older: map[int]effectonce.Operation{}}
 	s.guard = effectonce.New(store, effectonce.Options{
 		Clock: stillClock{now}, Owner: "worker", Logger: slog.New(slog.DiscardHandler),
