@@ -13,6 +13,7 @@ import (
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/events"
 	"github.com/effectonce/effectonce/journal"
+	"github.com/effectonce/effectonce/loopback"
 )
 
 // Tools finds what the configuration says about a tool.
@@ -44,11 +45,10 @@ type Reading struct {
 // Options configure the handler. Guard and Store are required.
 type Options struct {
 	Guard *effectonce.Guard
-	// Store is the guard's store, for lists and audit events.
+	// Store is the guard's store, for lists, audit events and the outbox.
 	Store effectonce.Store
-	// Inbox takes events and Outbox keeps messages; nil means that there is none of them.
-	Inbox  *events.Inbox
-	Outbox effectonce.Outbox
+	// Inbox takes events; nil means that there is none.
+	Inbox *events.Inbox
 	// Degraded says what does not work at present without keeping requests from being served; nil: nothing is known.
 	Degraded func() []string
 	// Tools is the configuration; nil means that there is none, and that only claims are possible.
@@ -66,7 +66,6 @@ type server struct {
 	store    effectonce.Store
 	journal  *journal.Journal
 	inbox    *events.Inbox
-	outbox   effectonce.Outbox
 	degraded func() []string
 	tools    Tools
 	log      *slog.Logger
@@ -92,7 +91,7 @@ func build(o Options) *server {
 		s.version = "unknown"
 	}
 	s.journal = journal.New(o.Store, o.Guard)
-	s.inbox, s.outbox, s.degraded = o.Inbox, o.Outbox, o.Degraded
+	s.inbox, s.degraded = o.Inbox, o.Degraded
 	s.spec = newSpec(s.version)
 	s.registry = s.spec.Components.Schemas
 	s.routeOperations()
@@ -125,7 +124,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.log.Error("handler panicked", "method", r.Method, "path", r.URL.Path, "panic", p, "stack", string(debug.Stack()))
 		s.refuse(w, r, &effectonce.Error{Code: effectonce.CodeInternal})
 	}()
-	if err := local(r); err != nil && !s.signedDelivery(r) {
+	if err := loopback.Check(r, "daemon"); err != nil && !s.signedDelivery(r) {
 		s.refuse(w, r, err)
 		return
 	}

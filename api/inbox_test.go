@@ -25,7 +25,6 @@ func withEvents(t *testing.T, wrap func(effectonce.Store) effectonce.Store) *fix
 		{Name: "github", Verify: events.VerifyGitHub, Secrets: []events.Secret{func(context.Context) (string, error) { return githubSecret, nil }}, Only: []string{"push", "issues"}},
 		{Name: "shop", Verify: events.VerifyNone, Unsigned: true, EventID: "{id}", Run: "order:{order}"},
 	}, events.Options{})
-	f.server.outbox = f.store
 	return f
 }
 

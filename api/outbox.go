@@ -106,16 +106,13 @@ func (s *server) routeOutbox() {
 
 // outboxText is the gauges of the outbox; where it cannot be read they are left out.
 func (s *server) outboxText(ctx context.Context) string {
-	if s.outbox == nil {
-		return ""
-	}
 	ctx, cancel := context.WithTimeout(ctx, gaugeTimeout)
 	defer cancel()
-	waiting, err := s.outbox.Queues(ctx, effectonce.QueueFilter{Limit: effectonce.ListLimitMax})
+	waiting, err := s.store.Queues(ctx, effectonce.QueueFilter{Limit: effectonce.ListLimitMax})
 	if err != nil {
 		return ""
 	}
-	parked, err := s.outbox.Queues(ctx, effectonce.QueueFilter{Parked: true, Limit: effectonce.ListLimitMax})
+	parked, err := s.store.Queues(ctx, effectonce.QueueFilter{Parked: true, Limit: effectonce.ListLimitMax})
 	if err != nil {
 		return ""
 	}
@@ -132,13 +129,7 @@ func (s *server) outboxText(ctx context.Context) string {
 	return b.String()
 }
 
-// noOutbox is for a store without an outbox: nothing waits there, and nothing can be appended.
-var noOutbox = &effectonce.Error{Code: effectonce.CodeStoreBroken, Detail: "the store keeps no outbox", Remedy: "use a store that does", Sent: effectonce.SentNo}
-
 func (s *server) queues(c call[none]) (reply, error) {
-	if s.outbox == nil {
-		return reply{}, noOutbox
-	}
 	f := effectonce.QueueFilter{Tenant: c.query.Get("tenant"), Text: c.query.Get("q"), After: c.query.Get("after")}
 	switch c.query.Get("parked") {
 	case "", "false":
@@ -154,7 +145,7 @@ func (s *server) queues(c call[none]) (reply, error) {
 		}
 		f.Limit = n
 	}
-	page, err := s.outbox.Queues(c.ctx, f)
+	page, err := s.store.Queues(c.ctx, f)
 	if err != nil {
 		return reply{}, err
 	}
@@ -166,14 +157,11 @@ func (s *server) queues(c call[none]) (reply, error) {
 }
 
 func (s *server) queue(c call[none]) (reply, error) {
-	if s.outbox == nil {
-		return reply{}, noOutbox
-	}
 	tenant := c.query.Get("tenant")
 	if tenant == "" {
 		tenant = effectonce.DefaultTenant
 	}
-	page, err := s.outbox.Queues(c.ctx, effectonce.QueueFilter{Tenant: tenant, Subject: c.path("subject"), Limit: 1})
+	page, err := s.store.Queues(c.ctx, effectonce.QueueFilter{Tenant: tenant, Subject: c.path("subject"), Limit: 1})
 	if err != nil {
 		return reply{}, err
 	}
@@ -188,9 +176,6 @@ func queueView(q effectonce.Queue) Queue {
 }
 
 func (s *server) appendMessage(c call[Append]) (reply, error) {
-	if s.outbox == nil {
-		return reply{}, noOutbox
-	}
 	b := c.body
 	data := []byte(b.Data)
 	if b.ContentType != "" && b.ContentType != jsonType {
@@ -203,7 +188,7 @@ func (s *server) appendMessage(c call[Append]) (reply, error) {
 	if len(data) > effectonce.MessageBytesMax {
 		return reply{}, &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "data", Detail: "is larger than 1 MiB", Remedy: "send a reference to what is large"}
 	}
-	err := s.outbox.Append(c.ctx, effectonce.Message{Tenant: b.Tenant, Subject: b.Subject, ID: b.ID, Type: b.Type, ContentType: b.ContentType, Data: data})
+	err := s.store.Append(c.ctx, effectonce.Message{Tenant: b.Tenant, Subject: b.Subject, ID: b.ID, Type: b.Type, ContentType: b.ContentType, Data: data})
 	if err != nil {
 		return reply{}, err
 	}
@@ -211,9 +196,6 @@ func (s *server) appendMessage(c call[Append]) (reply, error) {
 }
 
 func (s *server) retry(c call[Retry]) (reply, error) {
-	if s.outbox == nil {
-		return reply{}, noOutbox
-	}
 	b := c.body
 	if b.Discard && b.Reason == "" {
 		return reply{}, invalid("reason", "is missing", "say why the message is discarded")
@@ -221,7 +203,7 @@ func (s *server) retry(c call[Retry]) (reply, error) {
 	if b.Tenant == "" {
 		b.Tenant = effectonce.DefaultTenant
 	}
-	if err := s.outbox.Unpark(c.ctx, b.Tenant, b.Subject, b.Head, b.Discard); err != nil {
+	if err := s.store.Unpark(c.ctx, b.Tenant, b.Subject, b.Head, b.Discard); err != nil {
 		return reply{}, err
 	}
 	// The queue has no audit of its own, so the log keeps who did it.

@@ -24,7 +24,7 @@ func TestEventsOverTheWire(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	guard := effectonce.New(store, effectonce.Options{Logger: log})
 	inbox := events.NewInbox(guard, store, []events.Source{{Name: "shop", Verify: events.VerifyNone, Unsigned: true, EventID: "{header.x-id}"}}, events.Options{Logger: log})
-	server := httptest.NewServer(api.New(api.Options{Guard: guard, Store: store, Inbox: inbox, Outbox: store, Logger: log}))
+	server := httptest.NewServer(api.New(api.Options{Guard: guard, Store: store, Inbox: inbox, Logger: log}))
 	t.Cleanup(server.Close)
 	c, err := client.New(server.URL, client.Options{Actor: "worker-7"})
 	if err != nil {

@@ -1,15 +1,13 @@
 package egress
 
 import (
-	"net"
 	"net/http"
-	"net/netip"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/effectonce/effectonce"
 	"github.com/effectonce/effectonce/contract"
+	"github.com/effectonce/effectonce/loopback"
 )
 
 // Prefix is where routes are under a daemon's address.
@@ -55,7 +53,7 @@ func (p *Proxy) answer(w http.ResponseWriter, request *http.Request, name string
 
 // find checks what can be seen of a request before its body, and finds its route: the one that is named, or that its path names.
 func (p *Proxy) find(request *http.Request, name string) (*Route, *incoming, error) {
-	if err := local(request); err != nil {
+	if err := loopback.Check(request, "proxy"); err != nil {
 		return nil, nil, err
 	}
 	if request.URL.Host != "" || request.URL.Scheme != "" || request.URL.Opaque != "" {
@@ -154,36 +152,4 @@ func (r *Route) refusal(which kind, in *incoming) error {
 		return &effectonce.Error{Code: effectonce.CodeTooLarge, Field: "body", Detail: "the body of a guarded write is larger than a mebibyte; nothing was sent", Remedy: "send a reference to what is large"}
 	}
 	return nil
-}
-
-// local refuses requests that came through a browser from somewhere else: reaching the address is the whole permission, and a page in a browser
-// on this machine can reach it.
-func local(r *http.Request) error {
-	if !loopback(r.Host) {
-		return &effectonce.Error{Code: effectonce.CodeForbidden, Field: "Host", Detail: "the host name is not a loopback one", Remedy: "address the proxy as 127.0.0.1 or localhost"}
-	}
-	foreign := &effectonce.Error{Code: effectonce.CodeForbidden, Field: "Origin", Detail: "a browser sent this for another site", Remedy: "send it from a program on this machine"}
-	if origin := r.Header.Get("Origin"); origin != "" {
-		if u, err := url.Parse(origin); err != nil || !strings.EqualFold(u.Host, r.Host) {
-			return foreign
-		}
-	}
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "", "none", "same-origin":
-		return nil
-	}
-	foreign.Field = "Sec-Fetch-Site"
-	return foreign
-}
-
-func loopback(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if strings.EqualFold(strings.TrimSuffix(host, "."), "localhost") {
-		return true
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
 }

@@ -233,7 +233,7 @@ func newDaemon(ctx context.Context, cfg *config.Config, store effectonce.Store, 
 		metrics.Also(outward.metrics.Text)
 	}
 	traffic = newTraffic(cfg, guard, store, log)
-	handler := api.New(api.Options{Guard: guard, Store: store, Inbox: traffic.inbox, Outbox: store, Degraded: func() []string { return append(traffic.degraded(), paused(breaker)...) }, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
+	handler := api.New(api.Options{Guard: guard, Store: store, Inbox: traffic.inbox, Degraded: func() []string { return append(traffic.degraded(), paused(breaker)...) }, Tools: known, Logger: log, Version: versionName(), Metrics: metrics})
 	waiting, release := context.WithCancel(ctx)
 	return &daemon{
 		log: log, store: store, guard: guard, release: release,
